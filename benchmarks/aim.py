@@ -23,15 +23,16 @@ checkout, and it runs in the environment of dpsynth. `tab-pe` is Tab-PE of micro
 checkout and an interpreter with its dependencies follow `--dpsda`, and `--ordered` names the
 columns that it treats as numbers. `real` is as many random private rows as Tab-PE releases, at no
 epsilon. The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. The engine
-`peer` is unchanged smartnoise-synth, with its own domains, noise, sampler and model size. Each run
-is a separate process, which is forked after the table is made. Wall and CPU seconds include all of
-`synthesize` except the ledger and the conversion of epsilon to mu. The seconds of smartnoise,
-dpsynth and private-pgm include importing mbi and compiling, and the memory of programs of other
-interpreters is not measured. Peak memory (on Linux) is the highest memory use of the process minus
-its memory use at the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way
-marginals between the private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables.
-The columns have the domain sizes of adult.csv, and each column depends on up to two earlier
-columns. Each seed gives one table. The noise of each run is independent.
+`peer` is unchanged smartnoise-synth, with its own domains, noise, sampler and model size. Both
+engines need `.venv-smartnoise`, which `make test-smartnoise` makes. Each run is a separate process,
+which is forked after the table is made. Wall and CPU seconds include all of `synthesize` except the
+ledger and the conversion of epsilon to mu. The seconds of smartnoise, dpsynth and private-pgm
+include importing mbi and compiling, and the memory of programs of other interpreters is not
+measured. Peak memory (on Linux) is the highest memory use of the process minus its memory use at
+the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way marginals between the
+private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables. The columns have the
+domain sizes of adult.csv, and each column depends on up to two earlier columns. Each seed gives one
+table. The noise of each run is independent.
 """
 
 from __future__ import annotations

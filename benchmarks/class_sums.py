@@ -43,6 +43,7 @@ from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import FirstLength, PromptContent
 from sugarbush.evolution.targets import Donated, Targets
 from sugarbush.generators.pool import Pool, PoolGenerator
+from sugarbush.json_lines import read_json_lines
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.noise import discrete_gaussian
@@ -83,7 +84,7 @@ def main() -> None:
 
 def table(file: Path, figure: str = "macro_f1") -> pd.DataFrame:
     """Return the mean of a figure over the seeds, and the half-width of its 95% interval."""
-    frame = pd.DataFrame(json.loads(line) for line in file.read_text().splitlines())
+    frame = pd.DataFrame(read_json_lines(file.read_text("utf-8")))
     frame = frame[frame[figure].notna()]
     groups = frame.groupby(["set", "records", "texts", "epsilon", "share", "arm", "column"])[figure]
     counts = groups.count()

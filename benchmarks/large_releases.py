@@ -33,6 +33,7 @@ import sugarbush as sb
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.evaluation import mauve_score
 from sugarbush.evaluation.downstream import predictions
+from sugarbush.json_lines import read_json_lines
 from sugarbush.pipeline.in_memory import Corpus
 
 DONATED = 50
@@ -221,7 +222,7 @@ def _frame(data: Path, name: str, columns: Sequence[str]) -> pd.DataFrame:
 
 def table(file: Path, figure: str) -> pd.DataFrame:
     """Return the mean of a figure over the seeds, and the half-width of its 95% interval."""
-    frame = pd.DataFrame(json.loads(line) for line in file.read_text().splitlines())
+    frame = pd.DataFrame(read_json_lines(file.read_text("utf-8")))
     frame = frame[frame[figure].notna()]
     groups = frame.groupby(["set", "column", "epsilon", "arm", "texts"])[figure]
     counts = groups.count()

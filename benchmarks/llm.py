@@ -84,6 +84,7 @@ def params(base_url: str | Sequence[str], concurrency: int) -> OpenAI:
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {"base_url": base_url, "model": MODEL, "concurrency": concurrency}
     fields |= {"requests_per_minute": 1e7, "tokens_per_minute": 1e10}
+    fields |= {"key_variable": "OPENAI_API_KEY"}
     return OpenAI.model_validate(fields)
 
 

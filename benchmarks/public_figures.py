@@ -107,13 +107,13 @@ def rows_of(name: str, *, runs: int, shares: Sequence[float]) -> Iterator[dict[s
                     settings={"evaluate": {"public": share or False}},
                     accept_poor=True,
                 )
+                card = release.card  # it needs the ledger
             vectors = corpus.encode(release.texts, private=False)
             row = {
                 "set": name, "run": run, "share": share,
                 "mauve": mauve_score(heldout, vectors, clusters=40, seed=1),
             }  # fmt: skip
             if share:
-                card = release.card
                 assert card is not None
                 exact = exact_figures(corpus, release)
                 for figure in card["public_figures"]["methods"]["mosaic"]["figures"]:

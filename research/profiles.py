@@ -178,7 +178,7 @@ def releases(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     release = _release(public, frame, arm, schema, state=Path(state), seed=run)
                 yield {
                     "set": name, "records": len(frame), "arm": arm, "run": run,
-                    "epsilon": release.epsilon, **judge.of(release, seed=run),
+                    "epsilon": release.epsilon_of_this_run, **judge.of(release, seed=run),
                 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sugarbush.api.evaluation import Evaluation as Evaluation
     from sugarbush.api.evaluation import evaluate as evaluate
     from sugarbush.api.ledgers import open_ledger as open_ledger
+    from sugarbush.api.open_release import open_release as open_release
     from sugarbush.api.profile import Profile as Profile
     from sugarbush.api.profile import profile as profile
     from sugarbush.api.redaction import Redaction as Redaction
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sugarbush.errors import LedgerError as LedgerError
     from sugarbush.errors import ParamsError as ParamsError
     from sugarbush.errors import PrivacyError as PrivacyError
+    from sugarbush.errors import PrivateFactWarning as PrivateFactWarning
     from sugarbush.errors import SchemaError as SchemaError
     from sugarbush.errors import SugarbushError as SugarbushError
     from sugarbush.evaluation.interface import Metric as Metric
@@ -77,6 +79,7 @@ _find = lazy_names(
             "evaluate",
         ),
         "api.ledgers": ("open_ledger",),
+        "api.open_release": ("open_release",),
         "api.profile": ("Profile", "profile"),
         "api.redaction": (
             "Redaction",
@@ -104,6 +107,7 @@ _find = lazy_names(
             "LedgerError",
             "ParamsError",
             "PrivacyError",
+            "PrivateFactWarning",
             "SchemaError",
             "SugarbushError",
         ),

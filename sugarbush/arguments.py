@@ -205,6 +205,11 @@ def pandas_frame(name: str, frame: object) -> pd.DataFrame:
             table = table.flatten()
         # With floats in place of integers, a large id would be rounded.
         converted: pd.DataFrame = table.to_pandas(integer_object_nulls=True)
+        for place, kind in enumerate(converted.dtypes):
+            if isinstance(kind, pd.StringDtype):  # a missing text would be NaN, as in numbers
+                column = converted.iloc[:, place]
+                texts: Any = column.astype(object).where(column.notna(), None)
+                converted.isetitem(place, texts)
     except (pa.ArrowException, ValueError, OverflowError):
         raise InputError(
             f"{name}: a column cannot be converted to pandas. Convert dates and numbers to texts"

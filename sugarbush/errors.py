@@ -17,6 +17,7 @@
       PoorReleaseError         exit code 3: a release is finished, and its verdict is poor
       RefusedReleaseError      exit code 4: a release is finished, and its rule refuses it
     InvariantError             a bug in Sugarbush; not a SugarbushError
+    PrivateFactWarning         a warning with an exact fact about private rows, for the caller alone
 
 A message says what is wrong, where, and what to do. A message may contain a file name, a row number
 and a setting, but never a text or another private value.
@@ -99,6 +100,10 @@ class RefusedReleaseError(SugarbushError):
     """A release is finished, and the rule `release.accept_if` refuses it."""
 
     exit_code = 4
+
+
+class PrivateFactWarning(UserWarning):
+    """An exact fact about private rows. It is no part of a release and not DP: do not share it."""
 
 
 class InvariantError(AssertionError):

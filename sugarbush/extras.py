@@ -10,12 +10,12 @@ from sugarbush.errors import ParamsError
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "flows": ("a project with stages and its weekly flow", ("dvc", "prefect")),
     "train": ("training a language model", ("opacus", "peft")),
-    "redaction": ("the learned redactor and Presidio", ("faker", "presidio_analyzer")),
-    "s3": ("data on S3", ("dvc_s3",)),
+    "redaction": ("the redactor", ("faker", "presidio_analyzer", "spacy")),
+    "s3": ("data on S3", ("dvc_s3", "s3fs")),
     "xlsx": ("an xlsx file", ("openpyxl",)),
     "sql": ("a database", ("sqlalchemy", "psycopg")),
     "cluster": ("a cluster of workers", ("distributed",)),
-    "gguf": ("a GGUF file", ("gguf",)),
+    "gguf": ("a GGUF file", ("gguf", "accelerate")),
     "track": ("events for MLflow or OpenLineage", ("mlflow", "openlineage")),
     "smartnoise": ("the engine smartnoise", ("snsynth",)),
 }

@@ -2,8 +2,10 @@
 
     terminal          one bar of at most 80 columns on stderr
     notebook          the same figures below the cell
-    neither           one line a minute on stderr
-    Prefect's flow    one line a minute on stdout, which becomes the run's progress artifact
+    neither           a line after 20 seconds, and then one line a minute, on stderr
+    Prefect's flow    the same lines on stdout, which become the run's progress artifact
+
+A step of unknown length (`working`) shows its name and the time so far, but nothing in a flow.
 
 A step over private records shows only a percentage, and no line to a flow, because a flow's
 database stores each line. Other steps show their counts, which depend on released values only.
@@ -28,7 +30,7 @@ from rich.table import Column
 from rich.text import Text
 
 FLOW_VARIABLE = "SUGARBUSH_PROGRESS_OF_FLOW"  # set by a flow for the stages that it runs
-_LINE_EVERY_S = 60.0
+_FIRST_LINE_S, _LINE_EVERY_S = 20.0, 60.0
 _LOOK_EVERY_S = 5.0
 _QUIET_S = 1.0  # a shorter step leaves no line on the terminal
 _NOTEBOOK_EVERY_S = 0.2
@@ -38,6 +40,7 @@ _LINE = re.compile(r"(?P<what>.+): (?P<percent>\d+)%(?: \(.*)?")
 _NO_TERMINAL = (OSError, ValueError, AttributeError)  # a closed or broken output ends no step
 
 _active = threading.Lock()
+_unmeasured: list[_Unmeasured] = []  # the steps of unknown length, the innermost last
 T = TypeVar("T")
 
 
@@ -53,7 +56,13 @@ class _State:
     def __init__(self, total: int, *, what: str, unit: str, private: bool) -> None:
         self.total, self.what, self.unit, self.private = total, what, unit, private
         self.done, self.note = 0, ""
-        self.started = time.monotonic()
+        self.started = self.changed = time.monotonic()
+
+    def advance(self, done: int, note: str) -> None:
+        self.done += done
+        self.note = self.note if self.private else note or self.note
+        if done:
+            self.changed = time.monotonic()
 
     @property
     def percent(self) -> int:
@@ -79,13 +88,20 @@ class _State:
 
     @property
     def left(self) -> str:
+        """The time left, by the time of the units that are done. It falls while a unit runs.
+
+        If the unit takes longer than expected, no time is stated.
+        """
         if not self.done:
             return ""
-        left_s = self.elapsed_s * (self.total - self.done) / self.done
-        return f"{duration(left_s)} left"
+        known_s = self.changed - self.started
+        left_s = known_s * self.total / self.done - self.elapsed_s
+        return f"{duration(left_s)} left" if left_s >= 0 else ""
 
     def line(self) -> str:
         """Return the state in one line, such as `first texts: 40% (12 of 30 answers), 2.0/s`."""
+        if not self.total:
+            return f"{self.what}: {duration(self.elapsed_s)} so far"
         parts = (self.public_line(), self.rate, f"{duration(self.elapsed_s)} so far", self.left)
         return ", ".join(part for part in parts if part)
 
@@ -122,6 +138,9 @@ def progress(
         yield _ignore
         return
     lock = threading.Lock()
+    outer = _unmeasured[-1] if _unmeasured else None
+    if outer is not None:
+        outer.pause()
     try:
         view: _View = _Nothing()
         with suppress(*_NO_TERMINAL):
@@ -129,8 +148,7 @@ def progress(
 
         def advance(done: int = 1, note: str = "") -> None:
             with lock, suppress(*_NO_TERMINAL):
-                state.done += done
-                state.note = state.note if private else note or state.note
+                state.advance(done, note)
                 view.update(state)
 
         try:
@@ -139,7 +157,55 @@ def progress(
             with suppress(*_NO_TERMINAL):
                 view.close(state)
     finally:
+        if outer is not None:
+            outer.show()
         _active.release()
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that a step of unknown length runs, and for how long. It shows no count.
+
+    A step inside it shows its own line in the meantime. A step inside `progress` shows nothing.
+
+    >>> with working("reading letters.csv"):
+    ...     pass
+    """
+    if _active.locked():
+        yield
+        return
+    outer = _unmeasured[-1] if _unmeasured else None
+    if outer is not None:
+        outer.pause()
+    own = _Unmeasured(what)
+    _unmeasured.append(own)
+    own.show()
+    try:
+        yield
+    finally:
+        own.pause()
+        _unmeasured.remove(own)
+        if outer is not None:
+            outer.show()
+
+
+class _Unmeasured:
+    """A step of unknown length. Its line can be replaced by the line of a step inside it."""
+
+    def __init__(self, what: str) -> None:
+        self._state = _State(0, what=what, unit="", private=True)
+        self._view: _View | None = None
+
+    def show(self) -> None:
+        with suppress(*_NO_TERMINAL):
+            self._view = _view(self._state)
+            self._view.update(self._state)
+
+    def pause(self) -> None:
+        view, self._view = self._view, None
+        if view is not None:
+            with suppress(*_NO_TERMINAL):
+                view.close(self._state)
 
 
 def with_progress(
@@ -202,20 +268,20 @@ class _Nothing:
 
 
 class _Lines:
-    """Prints one line a minute, also while nothing is done. A step of less than a minute prints
-    nothing."""
+    """Prints a line after 20 seconds and then one a minute, also while nothing is done. A shorter
+    step prints nothing."""
 
     def __init__(self, file: TextIO, state: _State, *, public: bool = False) -> None:
         self._file, self._state, self._public = file, state, public
-        self._printed = time.monotonic()
+        self._next = time.monotonic() + _FIRST_LINE_S
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._watch = threading.Thread(target=self._look, daemon=True)
         self._watch.start()
 
     def update(self, state: _State) -> None:
         with self._lock:
-            if (now := time.monotonic()) - self._printed >= _LINE_EVERY_S:
-                self._printed = now
+            if (now := time.monotonic()) >= self._next:
+                self._next = now + _LINE_EVERY_S
                 line = state.public_line() if self._public else state.line()
                 # Not `print`: Prefect stores what a flow with log_prints prints, also to stderr.
                 self._file.write(f"{line}\n")
@@ -238,6 +304,9 @@ class _OneLine(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         state: _State = task.fields["state"]
+        if not state.total:
+            text = f"{state.what}  {duration(state.elapsed_s)} so far"
+            return Text(text, no_wrap=True, overflow="ellipsis")
         name = state.what if len(state.what) <= _NAME else state.what[: _NAME - 1] + "…"
         full = _BAR * state.percent // 100
         line = Text(f"{name} ", no_wrap=True, overflow="ellipsis")
@@ -254,7 +323,8 @@ class _Bar:
         self._console = console
         column = _OneLine(table_column=Column(no_wrap=True, overflow="ellipsis"))
         self._progress = Progress(column, console=console, transient=True)
-        self._task: TaskID = self._progress.add_task(state.what, total=state.total, state=state)
+        total = state.total or None
+        self._task: TaskID = self._progress.add_task(state.what, total=total, state=state)
         self._progress.start()
 
     def update(self, state: _State) -> None:
@@ -262,7 +332,7 @@ class _Bar:
 
     def close(self, state: _State) -> None:
         self._progress.stop()
-        if state.elapsed_s < _QUIET_S:
+        if state.elapsed_s < _QUIET_S or not state.total:
             return
         note = f", {state.note}" if state.note else ""
         counts = state.counts if state.private else f"{state.done:,} {state.unit}"
@@ -280,7 +350,7 @@ class _Notebook:
     def update(self, state: _State) -> None:
         if (now := time.monotonic()) - self._last_update >= _NOTEBOOK_EVERY_S:
             self._last_update = now
-            bar = f'<progress max="100" value="{state.percent}"></progress>'
+            bar = f'<progress max="100" value="{state.percent}"></progress>' if state.total else ""
             self._handle.update(_HtmlText(f"{bar} {html.escape(state.line())}"))
 
     def close(self, state: _State) -> None:

@@ -13,7 +13,7 @@ TRAINING = 1
 GENERATION = 1
 CRT = 4
 # 2: in scripts without spaces, a character is a word; 3: years of dates, and whole numbers;
-# 4: numbers with leading zeros are texts
-PROFILE = 4
+# 4: numbers with leading zeros are texts; 5: finer bins of numbers and dates
+PROFILE = 5
 FIGURES = 1
 LOOK = 1

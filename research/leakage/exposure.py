@@ -117,7 +117,7 @@ def candidate_losses(
     device = next(model.parameters()).device
     order = np.lexsort(candidates.T[::-1])
     output = model(input_ids=torch.tensor([list(prefix)], device=device), use_cache=True)
-    root = _Nodes(output.past_key_values, _log_probabilities(output))
+    root = _Nodes(output.cache, _log_probabilities(output))
     tree = _Tree(model, candidates[order], chunk=max(16, _LOGITS // output.logits.shape[-1]))
     everyone = np.arange(len(order))
     tree.visit(root, everyone, np.zeros_like(everyone), depth=0)
@@ -170,8 +170,8 @@ class _Tree:
         cache = copy.deepcopy(nodes.cache)
         cache.batch_select_indices(torch.from_numpy(parents).to(device))
         ids = torch.from_numpy(tokens[:, None]).to(device)
-        output = self._model(input_ids=ids, past_key_values=cache, use_cache=True)
-        return _Nodes(output.past_key_values, _log_probabilities(output))
+        output = self._model(input_ids=ids, cache=cache, use_cache=True)
+        return _Nodes(output.cache, _log_probabilities(output))
 
 
 def _log_probabilities(output: Any) -> Tensor:

@@ -103,7 +103,7 @@ def summarised(done: Sequence[dict[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(done)
     same = ["set_name", "model", "seed"]
     ceiling = frame[frame["arm"] == TrainingMethod.NONPRIVATE.value].set_index(same)[_PERPLEXITIES]
-    frame = frame.join(ceiling, on=same, rsuffix="_nonprivate")
+    frame = frame.join(ceiling.add_suffix("_nonprivate"), on=same)
     for measured, ratio in _RATIOS.items():
         frame[ratio] = frame[measured] / frame[f"{measured}_nonprivate"]
     return pd.DataFrame(

@@ -63,7 +63,10 @@ def evaluate(
     internal. The intervals are 95% bootstrap intervals over texts. Compare two corpora only if they
     have the same number of texts. This function fits the TF-IDF features to `real`. The stage
     `evaluate` fits the features to the training texts, so the values of the stage differ a little.
-    Raises InputError for an argument that is not a list of texts.
+    For a release, the ledger notes that figures on real texts were shown, and the card says so. For
+    a list of texts, nobody knows the dataset, so state such a choice yourself. Raises InputError
+    for an argument that is not a list of texts. Raises LedgerError if the release's ledger is not
+    there.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
@@ -81,6 +84,8 @@ def evaluate(
     held = require_texts("real", real)
     if not own or len(held) < 2:
         raise ParamsError("evaluate needs at least one synthetic text and at least two real texts")
+    if isinstance(synthetic, Release):
+        synthetic.note_evaluation()
     encode = Encoder(EmbeddingSettings(), cache=None).encode
     latent = latent_space(held, seed=seed)
 

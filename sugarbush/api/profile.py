@@ -20,6 +20,8 @@ from sugarbush.data.shapes.one_text import TEXT
 from sugarbush.errors import ParamsError
 from sugarbush.html_table import html_table
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.spending import Spending, spending_of
 from sugarbush.profiling.release import Profile as ProfileValues
 from sugarbush.profiling.release import interval
 from sugarbush.profiling.view import profile_frame, share_tables
@@ -37,6 +39,7 @@ class Profile:
     """
 
     values: ProfileValues = field(repr=False)
+    _ledger: Ledger = field(repr=False)
     form: TextForm | None = field(default=None, repr=False)
 
     @property
@@ -51,7 +54,20 @@ class Profile:
 
     @property
     def epsilon(self) -> float:
-        return self.values.epsilon
+        """The epsilon of all charges on the dataset so far, because this profile may be chosen
+        among several. `epsilon_of_this_profile` is that of this profile alone."""
+        return self._spending().epsilon
+
+    @property
+    def epsilon_of_this_profile(self) -> float:
+        """The epsilon of the charges of this profile. After an interruption, it can exceed that of
+        the plan, because its mechanisms are then in two plans. Raises LedgerError if the ledger is
+        not there."""
+        return self._spending().of_run
+
+    def _spending(self) -> Spending:
+        """Return what the ledger says now. Raises LedgerError if the ledger is not there."""
+        return spending_of(self._ledger.snapshot(), self.ledger_ids)
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
@@ -72,7 +88,7 @@ class Profile:
         folder.mkdir(parents=True, exist_ok=True)
         draft = draft_from_profile(self.values, subject=subject, form=self.form)
         self.values.save(folder)
-        page = render_profile(self.values, title=draft.schema.subject)
+        page = render_profile(self.values, title=draft.schema.subject, spending=self._spending())
         (folder / "profile.html").write_text(page, encoding="utf-8")
         file = None
         if self.form is not None and self.form.json_schema is not None:
@@ -89,7 +105,7 @@ class Profile:
             if share.low > 0
         ]
         return html_table(
-            f"Profile of {self.values.dataset}: epsilon {rounded_up(self.epsilon)} at delta "
+            f"Profile of {self.values.dataset}: {self._spending().line('this profile')}, at delta "
             f"{rounded_up(self.values.delta)}, per {self.values.unit}",
             rows,
             header=("what", "value", "share of the records"),
@@ -133,10 +149,11 @@ def profile(
     >>> with tempfile.TemporaryDirectory() as state:
     ...     found = sb.profile(frame, text="message", state=Path(state),
     ...                        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"))
-    >>> sorted(found.schema("letters").attribute("shop").values), found.epsilon <= 0.2
+    ...     sorted(found.schema("letters").attribute("shop").values), found.epsilon <= 0.2
     (['north', 'south'], True)
     """
-    from sugarbush.pipeline.profiling import profile_of_frame  # slow
+    from sugarbush.data.private_columns import private_name, private_names
+    from sugarbush.pipeline.profiling import profile_of_frame, refuse_uncounted  # slow
 
     frame = pandas_frame("the corpus", frame).rename(columns=str)
     form = None if isinstance(text, str) else _form(text)
@@ -155,27 +172,27 @@ def profile(
     if isinstance(columns, str):
         raise ParamsError("columns: expected a list of names, not one text")
     named = list(dict.fromkeys(map(str, frame.columns if columns is None else columns)))
-    others = {user, record_id, *({named_text} if form is None else form.shape.columns)}
+    project_settings = arguments.project_settings()
+    texts = {named_text} if form is None else {*form.shape.columns}
     parts: set[str] = set() if form is None else {*form.shape.types}
-    if columns is not None and (taken := sorted(others & set(columns) - {None}, key=str)):
-        raise ParamsError(
-            f"columns: '{taken[0]}' is the column of the texts, ids or users, whose values are "
-            "never counted. Leave it out"
-        )
-    values = profile_of_frame(
+    private = private_names(project_settings.prepare, project_settings.publication.private_columns)
+    if columns is not None:
+        refuse_uncounted(named, texts, private, setting="columns")
+    values, ledger = profile_of_frame(
         frame,
-        arguments.project_settings(),
+        project_settings,
         columns=tuple(
             name
             for name in named
-            if name not in others and (columns is not None or name not in parts)
+            if columns is not None
+            or (name not in texts | parts and private_name(name, private) is None)
         ),
         donated=arguments.donated_frame(None if form is None else form.shape),
         state=None if state is None else state_folder(state),
         forced=new_draw,
         form=form,
     )
-    return Profile(values, form)
+    return Profile(values, ledger, form)
 
 
 def _form(fields: Mapping[str, Any]) -> TextForm:

@@ -19,11 +19,15 @@ from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.finished_run import FinishedRun
 from sugarbush.pipeline.released import readable, texts_as_lines, write_release, write_texts
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.entries import composed_epsilon
+from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.spending import spending_of
+from sugarbush.publication.columns import typed_table
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 
 if TYPE_CHECKING:
-    from sugarbush.report.model import Download, PublicData
+    from sugarbush.report.model import Download, PublicData, ReleaseFacts
     from sugarbush.report.notebook import ReportPage
 
 _SHOWN_TEXTS, _SHORT = 3, 200  # texts of a release in a notebook, and characters of a text
@@ -49,19 +53,31 @@ class Release:
     verdict: Verdict = field(repr=False)
     _finished: FinishedRun = field(repr=False)
 
-    @cached_property
+    @property
     def card(self) -> Mapping[str, Any] | None:
         """The release card, or None if the method has no DP guarantee.
 
-        The card describes the ledger at the end of the run. The first access computes the card,
-        which takes a second.
+        The card describes the ledger as it is at the moment of the access, so it also counts what
+        was charged on the dataset after this run. Raises LedgerError if the ledger is not there.
         """
         return self._finished.card()
 
     @property
     def epsilon(self) -> float:
-        """The epsilon on the card, or infinity if the method has no DP guarantee."""
-        return math.inf if self.card is None else float(self.card["promise"]["epsilon"])
+        """The first epsilon on the card, or infinity if the method has no DP guarantee.
+
+        It counts all charges on the dataset so far, because this release may be chosen among
+        several. `epsilon_of_this_run` is that of this run alone.
+        """
+        return math.inf if (card := self.card) is None else float(card["promise"]["epsilon"])
+
+    @property
+    def epsilon_of_this_run(self) -> float:
+        """The epsilon of the charges of this run alone, or infinity without a DP guarantee."""
+        finished = self._finished
+        if finished.method.stays_private:
+            return math.inf
+        return composed_epsilon(finished.ledger.of(self.ledger_ids), delta=self.delta)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -71,17 +87,20 @@ class Release:
         """Write the texts, the rounds, release.json, the card and the report into a new or empty
         folder.
 
-        The report is index.html, with links to the texts and the card. Raises ParamsError if the
-        folder is not empty. Raises PrivacyError if the method has no DP guarantee.
+        The report is index.html, with links to the texts and the card. Both state the ledger as it
+        is now. Raises ParamsError if the folder is not empty. Raises PrivacyError if the method has
+        no DP guarantee. Raises LedgerError if the ledger is not there.
         """
+        from sugarbush.report.card import card_files, release_card
         from sugarbush.report.downloads import downloads_in_folder
 
-        target, card_files = Path(folder), self._card_files()
+        target, facts = Path(folder), self._facts()
         if target.exists() and any(target.iterdir()):
             raise ParamsError(f"{target}: is not empty. Choose another folder")
         with atomic_directory(target) as temporary:
             write_texts(self.lineage, self._finished.schema, temporary, labels=self.labels)
-            files = {**card_files, "index.html": self._page(downloads_in_folder())}
+            page = self._page(facts, downloads_in_folder())
+            files = {**card_files(release_card(facts)), "index.html": page}
             for name, content in files.items():
                 (temporary / name).write_text(content, encoding="utf-8")
             write_release(
@@ -134,49 +153,66 @@ class Release:
             upload(remote, target)
         return target
 
+    def note_evaluation(self) -> None:
+        """Record in the ledger that exact figures of this release on real texts are shown.
+
+        `sugarbush.evaluate` calls this. Call it yourself before you compare the texts with real
+        texts by other code, so that the card says so. Raises LedgerError.
+        """
+        finished = self._finished
+        if not finished.method.stays_private:
+            finished.ledger.snapshot().of(self.ledger_ids)  # raises if the ledger is not there
+        texts = digest_of(run=self.run, texts=self.texts)
+        finished.ledger.note_shown("evaluation", of=[texts])
+
     def report(self) -> ReportPage:
         """Return the public report as one HTML page, which a notebook shows.
 
-        The page contains its texts and its card, so it needs no other file. `report().open()` opens
-        it in the browser, and `report().save("report.html")` writes it. Raises PrivacyError if the
-        method has no DP guarantee.
+        The page contains its texts and its card, so it needs no other file. Both state the ledger
+        as it is now. `report().open()` opens the page in the browser, and
+        `report().save("report.html")` writes it. Raises PrivacyError if the method has no DP
+        guarantee.
         """
-        from sugarbush.report.downloads import TEXTS, downloads_inside
+        from sugarbush.report.card import card_files, release_card
+        from sugarbush.report.downloads import LINES, PARQUET, TEXTS, downloads_inside
         from sugarbush.report.notebook import ReportPage
 
+        facts = self._facts()
         lines = texts_as_lines(self.lineage.final, self._finished.schema, self.labels)
-        files = {**self._card_files(), TEXTS: lines}
-        return ReportPage(self._page(downloads_inside(files)))
+        parquet = typed_table(lines, self._finished.schema).content()
+        files: dict[str, str | bytes] = {**card_files(release_card(facts)), TEXTS + LINES: lines}
+        files[TEXTS + PARQUET] = parquet
+        return ReportPage(self._page(facts, downloads_inside(files)))
 
-    def _card_files(self) -> dict[str, str]:
-        from sugarbush.report.card import card_files
-
-        if self.card is None:
+    def _facts(self) -> ReleaseFacts:
+        """Return what the card and the report state now."""
+        if self._finished.method.stays_private:
             raise PrivacyError(
                 f"method {self.method} has no DP guarantee, so its texts are not released. "
                 "Read the texts from the attribute `texts`"
             )
-        return card_files(dict(self.card))
+        return self._finished.facts()
 
     @cached_property
     def _public_data(self) -> PublicData:
         return self._finished.public_data()
 
-    def _page(self, downloads: tuple[Download, ...]) -> str:
+    def _page(self, facts: ReleaseFacts, downloads: tuple[Download, ...]) -> str:
         from sugarbush.report.page import render_public_page
 
-        return render_public_page(replace(self._public_data, downloads=downloads))
+        return render_public_page(replace(self._public_data, release=facts, downloads=downloads))
 
     def _repr_html_(self) -> str:
         """Show the guarantee and the first texts. Without a DP guarantee, show no text, because
         notebooks are saved with their output."""
         privacy = self._finished.settings.privacy
         facts = [("texts", f"{len(self.texts):,}"), ("dataset", privacy.dataset)]
-        if self.card is None:
+        if self._finished.method.stays_private:
             title = f"{self.method}: NOT PRIVATE"
             return html_table(title, facts, note="No DP guarantee. The texts must stay private.")
-        epsilon, delta = rounded_up(self.epsilon), rounded_up(self.delta)
-        facts.append(("guarantee", f"epsilon {epsilon}, delta {delta}, per {privacy.unit}"))
+        spent = spending_of(self._finished.ledger.snapshot(), self.ledger_ids, delta=self.delta)
+        delta = rounded_up(self.delta)
+        facts.append(("guarantee", f"{spent.line()}, delta {delta}, per {privacy.unit}"))
         for number, text in enumerate(self.texts[:_SHOWN_TEXTS], start=1):
             facts.append((f"text {number}", text if len(text) <= _SHORT else text[:_SHORT] + " …"))
         note = "All texts: .frame. Report: .report(). Card: .card"

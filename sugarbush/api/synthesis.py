@@ -22,7 +22,7 @@ from sugarbush.pipeline.in_memory import Corpus
 from sugarbush.pipeline.in_memory_settings import settings_of_run
 from sugarbush.pipeline.run_in_memory import run_in_memory
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.usable_inputs import require_usable_inputs
+from sugarbush.pipeline.usable_inputs import require_packages, require_usable_inputs
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.registry import METHODS, use_class
 
@@ -124,7 +124,7 @@ def synthesize(
     ...         method=sb.Mosaic(candidates=20, prompt="metadata"),
     ...         generator=sb.Simulator(any_texts=True),  # only to try it: no model, no good texts
     ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), texts=12)
-    >>> len(release.texts), release.epsilon <= 1
+    ...     len(release.texts), release.epsilon <= 1
     (12, True)
     """
     chosen = Mosaic() if method is None else method
@@ -182,4 +182,5 @@ def _require_usable(settings: ProjectSettings, schema: Schema) -> None:
             f"generator: method {asking[0]} needs a generator, which writes the texts. No budget "
             f"was spent. Give generator={A_GENERATOR}, sb.HuggingFace(...) or sb.Pool(...)"
         )
+    require_packages(settings, Path())
     require_usable_inputs(settings, schema, source="the schema")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,21 @@ from pydantic import ValidationError
 
 from sugarbush.api.ledgers import open_session
 from sugarbush.api.schemas import SchemaLike, open_schema
-from sugarbush.arguments import ArrowFrame, names_arguments, pandas_frame, require_promise
+from sugarbush.arguments import (
+    ArrowFrame,
+    names_arguments,
+    pandas_frame,
+    require_promise,
+    type_name,
+)
+from sugarbush.data.cells import Listing, cells_of, is_missing, text_of
 from sugarbush.data.drawn_values import draw_values
+from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.reading import require_column
-from sugarbush.data.records import as_text
+from sugarbush.data.records import require_decimal_signs
 from sugarbush.data.schema import Schema
-from sugarbush.errors import InputError, ParamsError, SchemaError
+from sugarbush.data.split import Unmatched, unmatched_values
+from sugarbush.errors import InputError, ParamsError, PrivateFactWarning, SchemaError
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.pipeline.released import frame_of_values, values_of
 from sugarbush.privacy.budget import BudgetRequest, make_plan
@@ -28,6 +38,7 @@ from sugarbush.randomness import public_rng
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 
 _MOST_RECORDS = 10**6
+_NO_VALUE: Final = "\0"  # the text of the category None
 
 
 @names_arguments
@@ -56,9 +67,14 @@ def dp_table(
 
     Raises SchemaError for an attribute without a column, and if no row has one of the values of an
     attribute. Raises ParamsError for an engine that is not installed, and InputError for a missing
-    column and for a cell that is no number or date of its attribute's type. Also raises
-    BudgetExceededError. Errors are raised before the charge. Source: McKenna et al. 2022, "AIM";
-    `docs/decisions/aim-in-gaussian-dp.md`.
+    column, for a cell that is no number or date of its attribute's type, and for a column of texts
+    such as 1.234 whose decimal sign is open. Also raises BudgetExceededError. Errors are raised
+    before the charge. Source: McKenna et al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
+
+    A PrivateFactWarning names the listed values that no row has. Like an error, this is an exact
+    fact for the caller alone: it is outside the guarantee and no part of the result. Do not share
+    the output of a notebook that shows it. `warnings.simplefilter("ignore",
+    sb.PrivateFactWarning)` turns it off.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"stars": [1, 3, 5, 5] * 250, "product": ["lamp", "chair"] * 500})
@@ -109,7 +125,7 @@ def _values(rows: NDArray[np.int64], schema: Schema, *, seed: int) -> pd.DataFra
 
 @names_arguments
 def private_histogram(
-    values: Sequence[Any],
+    values: Iterable[Any],
     *,
     categories: Sequence[Any],
     epsilon: float,
@@ -126,10 +142,13 @@ def private_histogram(
     value. With `user`, the guarantee is for adding or removing one user with at most
     `records_per_unit` values. `user` is the name of the user column in the ledger, and the ledger
     then has the unit user. The cost is charged to the ledger of `dataset` before the noise is
-    drawn. `categories` are public and distinct. A value outside `categories` is
-    counted in the last category. The ledger cannot recognise the same values under another
-    `dataset` name, because the values have no fingerprint. Raises ParamsError or
-    BudgetExceededError before the charge.
+    drawn. `categories` are public and distinct. A value has a category as a cell has a listed value
+    in `dp_table`: 1, 1.0 and "1" are the same, a date is 2024-05-01, and case and surplus spaces do
+    not matter. None is a category for missing values. A value outside `categories` is counted in
+    the last category. The ledger cannot recognise the same values under another `dataset` name,
+    because the values have no fingerprint. Raises ParamsError, SchemaError if no value has a
+    category, or BudgetExceededError before the charge. As in `dp_table`, a PrivateFactWarning names
+    the categories that no value has.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -139,9 +158,7 @@ def private_histogram(
     >>> list(counts.value.index)
     ['a', 'b', 'other']
     """
-    place = {category: number for number, category in enumerate(categories)}
-    if not place or len(place) != len(categories):
-        raise ParamsError("categories: expected at least one category, and all of them distinct")
+    listing = _listing_of(list(categories))
     if not 1 <= records_per_unit <= _MOST_RECORDS or records_per_unit % 1:
         raise ParamsError(
             f"records_per_unit must be a whole number from 1 to {_MOST_RECORDS} "
@@ -153,10 +170,10 @@ def private_histogram(
             f"records_per_unit={records_per_unit} is a limit per user. Set user= to the name of "
             'the user column, for example user="customer"'
         )
-    if isinstance(values, str):
-        raise ParamsError("private_histogram needs a list of values, not one text")
+    if isinstance(values, str | bytes | Mapping | pd.DataFrame):
+        raise ParamsError(f"private_histogram needs a list of values, got {type_name(values)}")
     require_promise(epsilon, delta)
-    bins = np.array([place.get(value, len(place) - 1) for value in values], dtype=np.int64)
+    bins = _bins(cells_of(values), listing)
     plan = make_plan(
         [BudgetRequest(name=LABELS, share=1.0, count=1)],
         epsilon=epsilon,
@@ -173,9 +190,11 @@ def private_histogram(
         records_per_unit=records_per_unit,
     )
     counts = noisy_histogram(
-        Private(bins), size=len(place), stddev=plan.of(LABELS).stddev, session=session
+        Private(bins), size=len(listing.values), stddev=plan.of(LABELS).stddev, session=session
     )
-    return counts.map(lambda found: pd.Series(found, index=list(categories)))
+    return counts.map(
+        lambda found: pd.Series(found, index=pd.Index(list(categories), dtype=object))
+    )
 
 
 def _table_schema(schema: SchemaLike) -> Schema:
@@ -190,27 +209,79 @@ def _table_schema(schema: SchemaLike) -> Schema:
     return own
 
 
+def _listing_of(categories: Sequence[Any]) -> Listing:
+    """Return the texts of the categories. Raises ParamsError unless all are different."""
+    texts = tuple(_NO_VALUE if is_missing(each) else text_of(each) or "" for each in categories)
+    listing = Listing(texts)
+    if not texts or listing.repeated:
+        raise ParamsError(
+            "categories: expected at least one category, and all of them distinct. 1, 1.0 and '1' "
+            "are the same category"
+        )
+    return listing
+
+
+def _bins(cells: Sequence[Any], listing: Listing) -> NDArray[np.int64]:
+    """Return the index of the category of each cell. Raises SchemaError if no cell has one."""
+    last = len(listing.values) - 1
+    named = Listing(listing.values[:-1])  # the last one may be no number beside numbers
+    places = [
+        listing.place(_NO_VALUE if is_missing(cell) else cell)
+        if (place := named.place(cell)) is None
+        else place
+        for cell in cells
+    ]
+    found = {place for place in places if place is not None}
+    if places and not found:
+        raise SchemaError(
+            "categories: no value is one of them, so the histogram would have one category. No "
+            "budget was spent. Compare the spelling of the categories and of the values"
+        )
+    unused = [shown for at, shown in enumerate(listing.values) if at not in {*found, last}]
+    if places and unused:
+        _warn([Unmatched("categories", tuple(unused), by_all=False)])
+    return np.array([last if place is None else place for place in places], dtype=np.int64)
+
+
+def _warn(unmatched: Sequence[Unmatched]) -> None:
+    for each in unmatched:
+        warnings.warn(
+            f"'{each.attribute}': no row has these listed values: {each.shown}. If rows should "
+            "have them, compare the spelling. Not DP: do not share",
+            PrivateFactWarning,
+            stacklevel=5,
+        )
+
+
 def _table_codes(frame: pd.DataFrame, schema: Schema) -> NDArray[np.int64]:
     """Return the codes (n, d) of the values in the frame, in schema order."""
-    codes = np.empty((len(frame), len(schema.attributes)), dtype=np.int64)
-    for place, attribute in enumerate(schema.attributes):
+    columns, notations = [], NotationsOfColumns()
+    names = list(map(str, frame.columns))
+    for attribute in schema.attributes:
         column = str(attribute.column)
         require_column(frame, column, asked_by=f"attribute '{attribute.name}'")
-        values = frame[column]
-        if isinstance(values, pd.DataFrame):
-            raise InputError(f"the frame has two columns with the name '{column}'")
-        cells = [as_text(value) for value in values]
-        codes[:, place] = [attribute.code(cell) for cell in cells]
+        cells = cells_of(frame.iloc[:, names.index(column)])
+        columns.append(cells)
+        for cell in cells if attribute.needs_decimal_sign else ():
+            notations.add(column, cell)
         problems = ((n, p) for n, cell in enumerate(cells, 1) if (p := attribute.problem(cell)))
         if (problem := next(problems, None)) is not None:
             raise InputError(
                 f"the frame, row {problem[0]}: column '{column}' {problem[1]} (attribute "
                 f"'{attribute.name}')"
             )
-        if len(frame) and (codes[:, place] == len(attribute.domain) - 1).all():
+    require_decimal_signs(notations, schema, source="the frame", setting="frame")
+    unmatched = unmatched_values(zip(*columns, strict=True), schema) if len(frame) else []
+    for each in unmatched:
+        if each.by_all:
             raise SchemaError(
-                f"attribute '{attribute.name}': no row of column '{column}' has one of its values, "
-                "so the table would have one value. No budget was spent. Compare the spelling of "
-                "the values in the schema and in the frame"
+                f"attribute '{each.attribute}': no row of column "
+                f"'{schema.attribute(each.attribute).column}' has one of its values, so the table "
+                "would have one value. No budget was spent. Compare the spelling of the values in "
+                "the schema and in the frame"
             )
-    return codes
+    _warn(unmatched)
+    return np.array(
+        [[a.code(cell) for cell in own] for a, own in zip(schema.attributes, columns, strict=True)],
+        dtype=np.int64,
+    ).T.reshape(len(frame), len(columns))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -18,19 +18,31 @@ from sugarbush.paths import atomic_directory
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
 from sugarbush.privacy.key import state_key
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.snapshots import Snapshots
+from sugarbush.privacy.spending import spending_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateModel:
-    """A model trained by DP-SGD, with its folder, guarantee and ids of ledger entries."""
+    """A model trained by DP-SGD, with its folder, guarantee and ids of ledger entries.
+
+    `epsilon_of_this_run` is that of this training alone.
+    """
 
     folder: Path
-    epsilon: float
+    epsilon_of_this_run: float
     delta: float
     ledger_ids: tuple[str, ...]
+    _ledger: Ledger = field(repr=False)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of all charges on the dataset so far, because this model may be chosen among
+        several results. Raises LedgerError if the ledger is not there."""
+        return spending_of(self._ledger.snapshot(), self.ledger_ids).epsilon
 
 
 @names_arguments
@@ -117,5 +129,9 @@ def train_dpsgd(
             output=output_folder,
         )
     return PrivateModel(
-        folder=target, epsilon=trained.value, delta=delta, ledger_ids=trained.ledger_ids
+        folder=target,
+        epsilon_of_this_run=trained.value,
+        delta=delta,
+        ledger_ids=trained.ledger_ids,
+        _ledger=ledger,
     )

@@ -21,6 +21,9 @@ _FIELD_OF_OPTION = {
     "--user": "prepare.user_column",
     "--donated": "prepare.donated",
     "--columns": "profile.columns",
+    "--conversation": "text.conversation.column",
+    "--roles": "text.conversation.roles",
+    "--json-schema": "text.json_schema",
 }
 _MOST_FIELDS = 500
 

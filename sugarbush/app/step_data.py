@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,52 +19,75 @@ from sugarbush.app.step import (
     quiet_console,
 )
 from sugarbush.cli.drafts import is_unedited
-from sugarbush.cli.init import create_project, own_data
+from sugarbush.cli.init import OwnData, create_project, own_data, with_form
 from sugarbush.cli.profiles import PAGE
 from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
 from sugarbush.data.remote import Source, source_of
-from sugarbush.data.settings import EXAMPLE_FILE
+from sugarbush.data.settings import is_in_example
+from sugarbush.data.shapes.interface import Shape
+from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import ParamsError, SugarbushError
 from sugarbush.paths import Roots
+from sugarbush.pipeline.profiling import form_of_project
+from sugarbush.pipeline.project import Project
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.statements import belief, highest_chance
 
 _FILE, _TEXT, _ID = "prepare.file", "prepare.text_column", "prepare.id_column"
 _USER, _DONATED = "prepare.user_column", "prepare.donated"
+_ONE_TEXT, _CONVERSATION, _JSON = "text", "text.conversation", "text.json_schema"
 _EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 
 class DataStep(Step):
-    """The private file, its columns, the unit and the donated examples. Reads column names only."""
+    """The private file, its columns, the unit and the donated examples. Reads column names only.
+
+    The form of a record is chosen for a new project. Afterwards the schema declares it.
+    """
 
     name: ClassVar[str] = "data"
     title: ClassVar[str] = "Data"
     needs_project: ClassVar[bool] = False
 
     def context(self, app: App, form: Form | None) -> dict[str, Any]:
-        settings = app.project().settings if app.exists else None
+        project = app.project() if app.exists else None
+        settings = None if project is None else project.settings
         values = Values(settings, form)
+        form_of_record = values("record") or _ONE_TEXT
+        shown: dict[str, Any] = {
+            "record": form_of_record,
+            "shape": "",
+            "parts": frozenset(),
+            "problem": "",
+        }
         if settings is None and form is None:
-            empty = {"columns": None, "problem": "", "is_example": False, "unit": "record"}
-            return {"value": values, **empty}
-        is_example = settings is not None and settings.prepare.file == EXAMPLE_FILE
+            return {
+                **shown,
+                "value": values,
+                "columns": None,
+                "is_example": False,
+                "unit": "record",
+            }
+        is_example = settings is not None and is_in_example(settings.prepare.file)
         columns: tuple[str, ...] | None = None
-        problem = ""
-        if not is_example or form is not None:
-            try:
-                columns = _columns(_source(app, values(_FILE)), values(_TEXT) or "text")
-            except SugarbushError as error:
-                problem = str(error)
+        try:
+            shape = _shape(project, form)
+            shown["shape"] = "" if isinstance(shape, OneText) else shape.description
+            shown["parts"] = frozenset(shape.paths)
+            if not is_example or form is not None:
+                columns = _columns(app, values(_FILE), _required(shape, project, values))
+        except SugarbushError as error:
+            shown["problem"] = str(error)
         counts_all = (
             form is None and settings is not None and settings.profile.columns is None
         ) and not (columns is None or reads_keys(_source(app, values(_FILE))))
         return {
+            **shown,
             "value": values,
             "columns": columns,
             "counts_all": counts_all,
-            "problem": problem,
             "is_example": is_example,
             "unit": values("privacy.unit" if form is None else "unit") or Unit.RECORD.value,
         }
@@ -74,8 +99,9 @@ class DataStep(Step):
             return "privacy"
         if not form.text(_FILE):
             raise ParamsError(f"{_FILE}: name your file, for example /data/letters.csv")
-        source = _source(app, form.text(_FILE))
-        _ = _columns(source, form.text(_TEXT) or "text")
+        project = app.project() if app.exists else None
+        shape = _shape(project, form)
+        _ = _columns(app, form.text(_FILE), _required(shape, project, form.text))
         if action == "columns":
             return None
         by_user = form.text("unit") == Unit.USER
@@ -83,28 +109,29 @@ class DataStep(Step):
             raise ParamsError(f"{_USER}: choose the column that names the user of each record")
         user_column = form.optional(_USER) if by_user else None
         if app.exists:
-            self._save(app, form, source, user_column)
+            self._save(app, form, shape, user_column)
         else:
             _create(app, form, user_column)
         return "privacy"
 
-    def _save(self, app: App, form: Form, source: Source, user_column: str | None) -> None:
-        text = form.text(_TEXT) or "text"
-        named = {text: _TEXT, form.text(_ID): _ID, user_column or "": _USER}
-        required = {column: setting for column, setting in named.items() if column}
+    def _save(self, app: App, form: Form, shape: Shape, user_column: str | None) -> None:
+        source = _source(app, form.text(_FILE))
+        named = {form.text(_ID): _ID, user_column or "": _USER}
+        required = dict(shape.columns) | {column: name for column, name in named.items() if column}
         encoding = encoding_of_header(source, setting=_FILE)
-        options = ReadOptions(encoding=encoding)
+        options = replace(app.project().settings.prepare.read_options, encoding=encoding)
         column_names(source, required=required, setting=_FILE, options=options)
         donated = form.optional(_DONATED)
         if donated is not None and not app.project().find(donated).exists():
             raise ParamsError(f"{_DONATED}: {donated} was not found")
-        prepare = {
+        prepare: dict[str, Any] = {
             "file": form.text(_FILE),
-            "text_column": text,
             "id_column": form.optional(_ID),
             "user_column": user_column,
             "donated": donated,
         }
+        if isinstance(shape, OneText):
+            prepare["text_column"] = form.text(_TEXT) or "text"
         unit = Unit.RECORD if user_column is None else Unit.USER
         privacy: dict[str, Any] = {"unit": unit.value}
         if unit is Unit.RECORD:
@@ -114,15 +141,63 @@ class DataStep(Step):
         save(app.base, {"prepare": prepare, "privacy": privacy, "profile": profile})
 
 
+def _shape(project: Project | None, form: Form | None) -> Shape:
+    """Return the shape of a record: of the project's schema, or of the form for a new project."""
+    if project is None:
+        assert form is not None
+        own = _own_data(form, {})
+        return OneText(own.column) if own.form is None else own.form.shape
+    declared = form_of_project(project)
+    if declared is not None:
+        return declared.shape
+    return OneText((form and form.optional(_TEXT)) or project.settings.prepare.text_column)
+
+
+def _required(
+    shape: Shape, project: Project | None, text_of: Callable[[str], str]
+) -> dict[str, str]:
+    """Map the columns of the text to what names them: the schema, or a field of the form."""
+    if project is not None:
+        return dict(shape.columns)
+    json_field = "text.column" if text_of("text.column") else _JSON
+    fields = {_CONVERSATION: f"{_CONVERSATION}.column", _JSON: json_field}
+    return dict.fromkeys(shape.columns, fields.get(text_of("record"), _TEXT))
+
+
 def _source(app: App, file: str) -> Source:
     """Return the source of a file. Before there is a project, a path starts at this folder."""
     return source_of(app.base if app.exists else Path(), file, setting=_FILE)
 
 
-def _columns(source: Source, text_column: str) -> tuple[str, ...]:
-    """Return the column names. Without the text column in a header, no name is returned."""
-    options = ReadOptions(encoding=encoding_of_header(source, setting=_FILE))
-    return column_names(source, required={text_column: _TEXT}, setting=_FILE, options=options)
+def _columns(app: App, file: str, required: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the column names. Without the columns of the text in a header, no name is returned."""
+    source = _source(app, file)
+    options = ReadOptions() if not app.exists else app.project().settings.prepare.read_options
+    options = replace(options, encoding=encoding_of_header(source, setting=_FILE))
+    return column_names(source, required=required, setting=_FILE, options=options)
+
+
+def _own_data(form: Form, further: Mapping[str, Any]) -> OwnData:
+    """Return the options of `sugarbush init` for the fields of a new project, with the shape of its
+    records."""
+    file, record = form.text(_FILE), form.text("record") or _ONE_TEXT
+    given = dict(further)
+    if record == _CONVERSATION:
+        given["conversation"] = form.text(f"{_CONVERSATION}.column") or "messages"
+        given["roles"] = form.optional(f"{_CONVERSATION}.roles")
+    elif record == _JSON:
+        if not form.text(_JSON):
+            raise ParamsError(f"{_JSON}: name the file of the JSON Schema")
+        given |= {
+            "json_schema": Path(form.text(_JSON)),
+            "text_column": form.optional("text.column"),
+        }
+    else:
+        given["text_column"] = form.optional(_TEXT)  # None: a column of conversations counts, too
+    own = own_data(file, given)
+    assert own is not None
+    options = ReadOptions(encoding=encoding_of_header(own.source, setting=_FILE))
+    return with_form(own, options)
 
 
 def _create(app: App, form: Form, user_column: str | None) -> None:
@@ -130,13 +205,12 @@ def _create(app: App, form: Form, user_column: str | None) -> None:
     if donated is not None and not Path(donated).exists():
         raise ParamsError(f"{_DONATED}: {donated} was not found")
     given = {
-        "text_column": form.text(_TEXT) or "text",
         "id_column": form.optional(_ID),
         "user_column": user_column,
         "donated": None if donated is None else Path(donated),
         "columns": ",".join(form.all("profile.columns")),  # "": a profile counts no column
     }
-    create_project(app.base, own_data(form.text(_FILE), given), quiet_console())
+    create_project(app.base, _own_data(form, given), quiet_console())
 
 
 class PrivacyStep(Step):
@@ -160,17 +234,17 @@ class PrivacyStep(Step):
     def submit(self, app: App, form: Form) -> str | Question | None:
         privacy = {
             "dataset": form.optional("privacy.dataset"),
-            "epsilon": _required(form, "privacy.epsilon"),
-            "delta": _required(form, "privacy.delta"),
+            "epsilon": _number(form, "privacy.epsilon"),
+            "delta": _number(form, "privacy.delta"),
         }
         if app.project().settings.privacy.unit is Unit.USER:
-            privacy["records_per_user"] = _required(form, "privacy.records_per_user")
+            privacy["records_per_user"] = _number(form, "privacy.records_per_user")
         release = {"texts": form.number("release.texts")}
         save(app.base, {"privacy": privacy, "release": release})
         return "profile" if form.text("action") == "next" else "privacy"
 
 
-def _required(form: Form, name: str) -> Any:
+def _number(form: Form, name: str) -> Any:
     if (value := form.number(name)) is None:
         raise ParamsError(f"{name}: has no value. Write a number")
     return value
@@ -189,7 +263,7 @@ class ProfileStep(Step):
         return {
             "value": Values(project.settings, form),
             "button": _draw_button(project.settings.profile.epsilon),
-            "is_example": project.settings.prepare.file == EXAMPLE_FILE,
+            "is_example": is_in_example(project.settings.prepare.file),
             "has_page": page.exists(),
             "drafts_schema": is_unedited(schema),
             "columns": project.settings.profile.columns,
@@ -198,7 +272,7 @@ class ProfileStep(Step):
 
     def submit(self, app: App, form: Form) -> str | Question | None:
         project = app.project()
-        epsilon = _required(form, "profile.epsilon")
+        epsilon = _number(form, "profile.epsilon")
         if epsilon != project.settings.profile.epsilon:
             save(app.base, {"profile": {"epsilon": epsilon}})
             project = app.project()

@@ -22,11 +22,11 @@ from sugarbush.cli.profiles import PAGE
 from sugarbush.errors import ParamsError, SugarbushError
 from sugarbush.paths import Roots
 from sugarbush.pipeline.judging import read_verdicts
+from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages.fingerprint import has_old_card
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.report.settings import PublicationSettings
-from sugarbush.report.templating import upper_bound
 from sugarbush.settings import SECRET, has_secret, meanings
 
 _LABELS = {"url": "URL", "source_access": "Access to the private texts",
@@ -89,6 +89,7 @@ class ReportStep(Step):
             "has_internal": (roots.internal / "index.html").exists(),
             "card": None,
             "verdicts": {},
+            "spent": [],
             "is_old": False,
         }
         if card_file.exists():
@@ -97,15 +98,23 @@ class ReportStep(Step):
                 "heading": "" if card["publishable"] else card["heading"],
                 "statement": card["promise"]["statement"],
                 "other": card["promise"]["in_other_words"] or "",
-                "total": upper_bound(card["budget"]["dataset_total_epsilon"]),
-                "cap": upper_bound(card["budget"]["dataset_cap_epsilon"]),
             }
+            project = app.project()
             context["verdicts"] = read_verdicts(roots)
-            context["is_old"] = has_old_card(app.project())
+            context["is_old"] = has_old_card(project)
+            context["spent"] = or_message(_spent_lines, project)
         return context
 
     def submit(self, app: App, form: Form) -> str | Question | None:
         return "publish"
+
+
+def _spent_lines(project: Project) -> list[str]:
+    """Say what the release and its dataset spent, by the ledger as it is now."""
+    ledger, spending = project.ledger(rehearse=False), spending_of_project(project)
+    total = rounded_up(ledger.total() if spending is None else spending.total)
+    lines = [f"All charges of the dataset: epsilon {total} of a cap of {rounded_up(ledger.cap)}."]
+    return lines if spending is None else [f"The release: {spending.line()}.", *lines]
 
 
 class _Answer(NamedTuple):

@@ -11,10 +11,11 @@ from sugarbush.attributes.placeholders import placeholders
 from sugarbush.cli.checks import example_is_made
 from sugarbush.cli.estimates import show_estimate
 from sugarbush.data.schema import load_schema
-from sugarbush.data.settings import EXAMPLE_FILE
+from sugarbush.data.settings import is_in_example
 from sugarbush.errors import ParamsError, SchemaError, SugarbushError
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.paths import atomic_file
+from sugarbush.pipeline.profiling import form_of_project
 from sugarbush.pipeline.settings import ProjectSettings
 
 _SOURCES = "generator.pool.sources"
@@ -74,15 +75,21 @@ class GeneratorStep(Step):
     title: ClassVar[str] = "Generator"
 
     def context(self, app: App, form: Form | None) -> dict[str, Any]:
-        settings = app.project().settings
+        project = app.project()
+        settings = project.settings
+        try:
+            declared = form_of_project(project)
+        except SchemaError:  # the step of the schema shows it
+            declared = None
         values = _generator_values(settings, form)
-        variable = values("generator.openai.key_variable")
+        variable = _key_variable(values)
         rows = max(len(_sources(settings)), _submitted_rows(form)) + (form is None)
         return {
             "value": values,
             "provider": values("generator.provider"),
+            "shape": "" if declared is None else declared.shape.description,
             "rows": range(rows or 1),
-            "is_example": settings.prepare.file == EXAMPLE_FILE,
+            "is_example": is_in_example(settings.prepare.file),
             "variable": variable,
             "variable_is_set": bool(variable and os.environ.get(variable)),
         }
@@ -92,10 +99,11 @@ class GeneratorStep(Step):
         provider = form.text("generator.provider")
         changes: dict[str, Any] = {"provider": provider}
         if provider == "pool":
-            changes["pool"] = {"sources": _chosen_sources(settings, form)}
+            has_shape = form_of_project(app.project()) is not None
+            changes["pool"] = {"sources": _chosen_sources(settings, form, has_shape=has_shape)}
         elif provider == "simulator":
             allowed = form.text("generator.simulator.any_texts") == "true"
-            if allowed or settings.prepare.file != EXAMPLE_FILE:
+            if allowed or not is_in_example(settings.prepare.file):
                 changes["simulator"] = {"any_texts": allowed}
         elif provider in _FIELDS:
             section: dict[str, Any] = {}
@@ -108,6 +116,15 @@ class GeneratorStep(Step):
             changes[provider] = section
         save(app.base, {"generator": changes})
         return "estimate" if form.text("action") == "next" else self.name
+
+
+def _key_variable(values: Values) -> str | None:
+    """Return the variable with the key of the endpoint in the form, or None."""
+    fields = {name: values(f"generator.openai.{name}") for name in ("base_url", "key_variable")}
+    try:
+        return OpenAI(model="any", **fields).named_key_variable
+    except ParamsError:  # not saved yet, or wrong
+        return None
 
 
 def _generator_values(settings: ProjectSettings, form: Form | None) -> Values:
@@ -142,15 +159,21 @@ def _submitted_rows(form: Form | None) -> int:
     return sum(1 for name in form.names if name.startswith(_SOURCES) and name.endswith(".file"))
 
 
-def _chosen_sources(settings: ProjectSettings, form: Form) -> list[dict[str, Any]]:
-    """Return the public files of the form. Other settings of a file that stays are kept."""
+def _chosen_sources(
+    settings: ProjectSettings, form: Form, *, has_shape: bool
+) -> list[dict[str, Any]]:
+    """Return the public files of the form. Other settings of a file that stays are kept.
+
+    If the schema declares a shape, a file without a text column has the columns of the shape.
+    """
     before = {source["file"]: source for source in _sources(settings)}
     chosen = []
     for number in range(_submitted_rows(form)):
         field = f"{_SOURCES}.{number}"
         if not (file := form.text(f"{field}.file")):
             continue
-        if not (column := form.text(f"{field}.text_column")):
+        column = form.optional(f"{field}.text_column")
+        if column is None and not has_shape:
             raise ParamsError(f"{field}.text_column: has no value. Name the column with the text")
         source = before.get(file, {}) | {
             "file": file,

@@ -22,6 +22,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.metrics import silhouette_score
 
 from sugarbush.attributes.placeholders import VALUES
+from sugarbush.data.cells import same_text, text_of
 from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
 from sugarbush.data.shapes.declaration import TextForm
@@ -210,8 +211,8 @@ def _dumped(fields: Any, *, width: int) -> str:
 
 def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
     """Return an attribute for a column, or None if the column looks like ids or free text."""
-    present = [value for value in values if value is not None and str(value).strip()]
-    spelled = Counter(str(value).strip() for value in present)
+    present = [value for value in values if text_of(value) is not None]
+    spelled = Counter(same_text(text_of(value) or "") for value in present)
     if len(spelled) < 2:
         return None
     if 2 * len(spelled) <= len(present) and len(spelled) <= _MOST_VALUES:

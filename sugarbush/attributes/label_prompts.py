@@ -12,7 +12,7 @@ from typing import Any
 
 from sugarbush.data.schema import Attribute
 from sugarbush.errors import ParamsError
-from sugarbush.generators.answer_checks import without_thoughts
+from sugarbush.generators.control_tokens import final_text
 from sugarbush.generators.prompts import estimate_tokens
 
 
@@ -67,7 +67,7 @@ def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | Non
 
     The comparison ignores case and surrounding white space.
     """
-    bare = without_thoughts(answer)
+    bare = final_text(answer)
     begin, end = bare.find("{"), bare.rfind("}")
     if not 0 <= begin < end:
         return None

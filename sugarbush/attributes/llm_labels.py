@@ -77,14 +77,13 @@ class Labeller:
         self._attributes, self._folder = tuple(attributes), folder
         self._meter = Meter(folder, account=account, stage=_STAGE, params=params)
 
-    def check(self) -> None:
-        """Check that the endpoint answers and that the prompt fits, without a private text.
+    def check(self, text: str) -> None:
+        """Check that the endpoint answers and that the prompt of `text` fits. `text` is public.
 
         Raises ParamsError or GeneratorError. The message says what to change.
         """
-        self._call("", attempt=0, structured=True)
-        tokens = self._params.context_tokens - self._params.max_tokens - _TEMPLATE_TOKENS
-        paid_probe(self._params, self._meter, tokens=tokens, say=_say)
+        longest = self._call(text, attempt=0, structured=True).prompt
+        paid_probe(self._params, self._meter, longest=longest, say=_say)
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Return codes `(n, d)` int64, with one column per attribute in the constructor's order.

@@ -52,7 +52,7 @@ from sugarbush.methods.plan import plan_for
 from sugarbush.privacy.accounting import Relation, gaussian_mu
 from sugarbush.privacy.budget import BudgetAllocation, Subsampling, with_subsampling
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.events import ConfidentialTraining, GaussianDp
+from sugarbush.privacy.events import ConfidentialTraining, DpSgdGaussianBound, GaussianDp
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import PrivacySettings, Purpose
@@ -189,7 +189,9 @@ class _Run:
                     if finite:
                         self._labels(attacker, allocation.stddev, session)
                 elif name == TRAINING:
-                    noise = allocation.subsampled.noise_multiplier if allocation.subsampled else 0.0
+                    training = allocation.subsampled
+                    assert not isinstance(training, DpSgdGaussianBound)  # no profile was drawn
+                    noise = 0.0 if training is None else training.noise_multiplier
                     self._training(attacker, noise, session)
                 else:
                     stddev = allocation.stddev if finite else None

@@ -101,6 +101,7 @@ class _Methods:
                     f"method '{name}' has no attack for these settings. Choose another method"
                 )
             records = audit_records(corpus, method, seed=self._seed)
+            self._project.ledger(rehearse=False).note_shown("audit")
             self._by_name[name] = method, records, method_run(method, corpus, records)
         method, records, run = self._by_name[name]
         coarse = fault not in {None, Fault.ROOT_TWO}

@@ -17,6 +17,7 @@ from sugarbush.cli.checks import example_is_made, schema_of_project, would_spend
 from sugarbush.errors import LedgerError, ParamsError, UsageError, printable
 from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
 from sugarbush.pipeline.dvc import require_current_stages
+from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases
 from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_down, rounded_up
@@ -35,7 +36,8 @@ def show_budget(project: Project, console: Console) -> None:
     schema_of_project(project)  # the plan of measurements needs the schema
     ledger, plan, settings = project.ledger(), project.plan, project.settings
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
-    if missing := len(ledger.missing_charges()):
+    missing = len(ledger.missing_charges())
+    if missing:
         console.print(
             f"[bold red]The ledger lacks {missing} charges of finished results:[/] a run would be "
             "refused. Set SUGARBUSH_STATE to the state folder of these results, restore the ledger "
@@ -55,6 +57,8 @@ def show_budget(project: Project, console: Console) -> None:
     delta = f"at delta {rounded_up(ledger.delta)}, per {ledger.unit}"
     cap = rounded_up(ledger.cap)
     console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {cap} {delta}")
+    if not missing:
+        _print_release(project, ledger, console)
     for raised in ledger.cap_raises():
         console.print(
             f"The cap was raised on {raised.time} from {rounded_up(raised.raised_from)} to "
@@ -80,6 +84,15 @@ def show_budget(project: Project, console: Console) -> None:
         more = f"{_MANY} or more" if runs == _MANY else str(runs)
         console.print(f"The cap has room for {more} such runs on changed data.")
     _print_refusal(project, console)
+
+
+def _print_release(project: Project, ledger: Ledger, console: Console) -> None:
+    """Print what the finished release spent, and which exact figures were shown."""
+    if (spending := spending_of_project(project)) is not None:
+        line = f"The finished release of this project: {spending.line()}."
+        console.print(line, highlight=False, soft_wrap=True)
+    for what, count in ledger.shown().items():
+        console.print(f"Exact figures on real texts were shown: {what} ({count}).")
 
 
 def _print_refusal(project: Project, console: Console) -> None:

@@ -22,7 +22,8 @@ from sugarbush.pipeline.corpus_findings import CorpusFindings, corpus_findings, 
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, spends, stale_stages
-from sugarbush.pipeline.preflight import check_generator, notices
+from sugarbush.pipeline.forecast import forecast_run
+from sugarbush.pipeline.preflight import check_generator, check_labeller, notices
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import (
     refusal,
@@ -34,6 +35,7 @@ from sugarbush.pipeline.stages import fingerprint
 from sugarbush.pipeline.usable_inputs import writes_another_domain
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
+from sugarbush.progress import working
 
 DOMAIN_NOTICE = (
     "           but this generator writes texts of one domain, whatever your texts are.\n"
@@ -46,8 +48,13 @@ DELTA_NOTICE = (
 )
 
 UNMATCHED_NOTICE = (
-    "           but no row has one of the listed values of '{}': every record gets the value\n"
-    "           `other`. Compare the spelling of the values in the schema and in the file."
+    "           but no row has one of the listed values of '{0.attribute}': every record gets the\n"
+    "           value `other`. Compare the spelling of the values in the schema and in the file."
+)
+
+UNUSED_NOTICE = (
+    "           but no row has these listed values of '{0.attribute}': {0.shown}. If rows\n"
+    "           should have them, compare the spelling in schema and file (not DP: do not share)"
 )
 
 LEFT_OUT_NOTICE = (
@@ -69,6 +76,7 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
     settings = project.settings
     restore_lock(project.base)
     project.refuse_foreign_releases()
+    project.require_packages()
     console.print("settings   ok")
     if not example_is_made(project):
         console.print("data       the embedded example; `sugarbush run` writes it")
@@ -82,7 +90,8 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
     findings = corpus_findings(project)
     _print_data(project, findings, console, internal=internal)
     if (labeller := project.labeller()) is not None:
-        labeller.check()
+        with working("checking the endpoint of the labels"):
+            check_labeller(project, labeller)
         for base_url in settings.extract_metadata.label_endpoint.base_urls:
             how = ", UNENCRYPTED over the network" if is_unencrypted(base_url) else ""
             what = "every private text" if settings.reads_codes else "the donated examples alone"
@@ -102,7 +111,7 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
     if writes_another_domain(settings):  # the settings allow it
         console.print(DOMAIN_NOTICE, soft_wrap=True)
     _check_budget(project, console, findings.fingerprint)
-    _check_first_texts(project, console)
+    _check_first_texts(project, findings, console)
 
 
 def _print_data(
@@ -113,10 +122,16 @@ def _print_data(
         console.print(f"           {line} (not DP: do not share)", soft_wrap=True)
     if project.settings.privacy.is_large_delta(findings.tally.get(TRAIN, 0)):
         console.print(DELTA_NOTICE, soft_wrap=True)
-    for name in findings.unmatched:
-        console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
+    print_unmatched(findings, console)
     if internal:
         _print_misspellings(project, console)
+
+
+def print_unmatched(findings: CorpusFindings, console: Console) -> None:
+    """Name the listed values that no row has. These lines are exact and not DP."""
+    for found in findings.unmatched:
+        notice = UNMATCHED_NOTICE if found.by_all else UNUSED_NOTICE
+        console.print(notice.format(found), markup=False, soft_wrap=True)
 
 
 def print_left_out(methods: Sequence[Method], schema: Schema, console: Console) -> None:
@@ -142,21 +157,23 @@ def _check_generator(project: Project, console: Console) -> None:
     if generator.chosen.endpoint is not None and stored_rehearsal(project) is not None:
         console.print(f"generator  ok: {generator.provider}, by its earlier answers; nothing sent")
         return
-    check_generator(project)
+    with working("checking the generator"):
+        check_generator(project)
     console.print(f"generator  ok: {generator.provider}")
 
 
-def _check_first_texts(project: Project, console: Console) -> None:
+def _check_first_texts(project: Project, findings: CorpusFindings, console: Console) -> None:
     """Print the rehearsal. Raises PoorRehearsalError for a poor verdict that nobody accepted."""
     rehearsal = rehearse(project)
     if rehearsal is None:
         return
-    show_rehearsal(rehearsal, console)
+    show_rehearsal(rehearsal, console, run=forecast_run(project, rehearsal, findings))
     if rehearsal.is_poor and not rehearsal.accepted:
         raise PoorRehearsalError(refusal(rehearsal))
 
 
 def _print_misspellings(project: Project, console: Console) -> None:
+    project.ledger(rehearse=False).note_shown("check --internal")
     findings = misspellings(read_corpus(project).records(), project.schema)
     what = "listed values that look misspelt" if findings else "no listed value looks misspelt"
     console.print(f"spelling   {what} (not DP: do not share)")
@@ -200,9 +217,10 @@ def would_spend(project: Project) -> bool:
 
     if project.settings != load_params(project.base / FILE):
         return True
-    fingerprint.run(project, only_look=True)
     try:
-        stale = stale_stages(read_stages(project.base), project.base)
+        with working("looking for changed files"):
+            fingerprint.run(project, only_look=True)
+            stale = stale_stages(read_stages(project.base), project.base)
     except LockError:
         raise FailureError(
             "another run is using this folder. Try again when it has ended"

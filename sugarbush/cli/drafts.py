@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sugarbush.attributes.draft import draft_schema, schema_yaml
-from sugarbush.attributes.placeholders import SUBJECT, placeholders
-from sugarbush.cli.profiles import read_profile, set_lengths, write_schema_of
+from sugarbush.attributes.draft import attributes_of_record, draft_schema, schema_yaml
+from sugarbush.attributes.placeholders import SUBJECT, TONE, placeholders
+from sugarbush.cli.profiles import read_profile, set_from_profile, write_schema_of
 from sugarbush.data.reading import is_missing, read_rows
 from sugarbush.data.schema import load_schema
 from sugarbush.data.settings import PrepareSettings
@@ -38,7 +38,7 @@ def write_draft(
         draft = write_schema_of(
             profile, unedited, subject=subject, console=console, shape_of=unedited
         )
-        set_lengths(project, profile, draft.schema.shape)
+        set_from_profile(project, profile, draft.schema.shape, console)
         return
     output = output or Path("schema.yaml")
     if output.exists():
@@ -89,8 +89,19 @@ def _subject_of(schema: Path) -> str | None:
 
 
 def is_unedited(schema: Path) -> bool:
-    """Return whether a schema is a draft that nobody has edited."""
-    return schema.exists() and bool(placeholders(load_schema(schema)))
+    """Return whether a schema is a draft that nobody has edited: it has placeholders, or only the
+    attributes that a draft has without reading a value."""
+    if not schema.exists():
+        return False
+    own = load_schema(schema)
+    record = None if own.text is None else own.text.json_schema
+    drafted = (
+        ()
+        if own.text is None or record is None
+        else attributes_of_record(record, column=own.text.column)
+    )
+    has_no_text = not (own.style or own.rules)
+    return bool(placeholders(own)) or (has_no_text and own.attributes in ((TONE,), drafted))
 
 
 def donated_examples(

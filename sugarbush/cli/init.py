@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -29,6 +30,7 @@ from sugarbush.cli.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
 from sugarbush.data.formats.rows import ReadOptions
+from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.reading import (
     column_names,
     conversation_column,
@@ -45,6 +47,7 @@ from sugarbush.languages import ENGLISH, language_code
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
+from sugarbush.progress import working
 
 _TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
 _FROM = "--from"
@@ -126,25 +129,36 @@ def create_project(
     *,
     profile: bool = False,
     example: Example = Example.TEXTS,
+    assignments: Sequence[str] = (),
 ) -> None:
     """Write a project into `folder`, for the embedded example or the user's own file. Without
-    `profile`, only the column names of the private file are read. No existing file is overwritten.
-    After a failure, the new files are removed. Raises ParamsError, InputError or FailureError."""
+    `profile`, only the column names of the private file are read. `assignments` are settings as
+    `key=value`. No existing file is overwritten. After a failure before the first charge, the new
+    files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
-    if example is Example.CONVERSATIONS:
-        project[FILE] = changed_text(project[FILE], {"prepare": _CONVERSATIONS}).text
+    if user_data is None:
+        changes = {"prepare": _CONVERSATIONS} if example is Example.CONVERSATIONS else {}
+        if changes or assignments:
+            changed = changed_text(project[FILE], changes, assignments=assignments)
+            project[FILE] = changed.text
     keys: tuple[str, ...] = ()
     encoding: str | None = None
     if user_data is not None:
-        encoding = encoding_of_header(user_data.source, setting=_FROM)
-        options = ReadOptions(encoding=encoding, table=user_data.table)
-        user_data = with_form(user_data, options)
-        columns = column_names(
-            user_data.source,
-            required=user_data.required | _profiled(user_data, profile),
-            setting=_FROM,
-            options=options,
+        options = changed_text(project[FILE], {}, assignments=assignments).params.prepare
+        encoding = None if options.encoding else encoding_of_header(user_data.source, setting=_FROM)
+        read = replace(
+            options.read_options,
+            encoding=options.encoding or encoding,
+            table=user_data.table or options.table,
         )
+        with working("reading the column names"):
+            user_data = with_form(user_data, read)
+            columns = column_names(
+                user_data.source,
+                required=user_data.required | _profiled(user_data, profile),
+                setting=_FROM,
+                options=read,
+            )
         keys = _further_keys(user_data, columns)
         if profile and keys and user_data.columns is None:
             raise ParamsError(
@@ -153,7 +167,8 @@ def create_project(
                 f"profile costs again. Name the public ones that matter: --columns "
                 f"{','.join(keys)}, or none: --columns ''. Nothing was spent"
             )
-        project |= _files_for(folder, user_data, columns, encoding)
+        with working("drafting the settings"):
+            project |= _files_for(folder, user_data, columns, encoding, assignments)
     if (folder / ".dvc").exists():
         project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
     new = {name: text for name, text in project.items() if not _has(folder / name, text)}
@@ -163,29 +178,49 @@ def create_project(
             "or name another folder. In a project, `sugarbush init --update` writes the generated "
             "files again."
         )
-    with _removed_on_failure(folder) as written:
+    files = _NewFiles(folder)
+    with files.removed_on_failure():
         for name, text in new.items():
-            written.append(folder / name)
-            _write(folder / name, text)
-        _start_git(folder)
-    if profile and user_data is not None and new:
-        from sugarbush.cli.profiles import use_profile  # slow
+            files.write(name, text)
+        files.start_git()
+    if profile and user_data is not None:
+        _profile_new_project(files, user_data, console)
+    _print_next_steps(folder, user_data, console, new=bool(new), keys=keys, profile=profile)
+    if new and encoding is not None:
+        console.print(_ENCODING.format(encoding), markup=False, highlight=False, soft_wrap=True)
 
-        try:
-            use_profile(folder, folder / SCHEMA, subject=user_data.subject, console=console)
-        except SugarbushError:
+
+def _profile_new_project(files: _NewFiles, user_data: OwnData, console: Console) -> None:
+    """Draw the profile of a project that has none, and write its schema.
+
+    If it fails before a charge, no file of the project remains, so the same command can be given
+    again with a correction. After a kill, the same command goes on.
+    """
+    from sugarbush.cli.profiles import read_profile, use_profile  # slow
+
+    if read_profile(files.folder) is not None:
+        return
+    before = open_project(files.folder).profile_charges
+    try:
+        use_profile(files.folder, files.folder / SCHEMA, subject=user_data.subject, console=console)
+    except SugarbushError:
+        if files.written and open_project(files.folder).profile_charges == before:
+            files.remove()
+            lines: tuple[str, ...] = (
+                "Nothing was spent, and no project was written. Correct what the error below "
+                "names, and give the same command again.",
+                "  -S SETTING=VALUE   changes a setting, such as -S prepare.bad_rows=drop",
+            )
+        else:
             lines = (
-                f"{folder}: the project is written, but its profile is not. Correct what the "
+                f"{files.folder}: the project is written, but its profile is not. Correct what the "
                 f"error below names, in the file, in {FILE} or in {SCHEMA}. Then, in the folder:",
                 "  sugarbush profile          says if something was charged",
                 "  sugarbush schema draft     writes the schema",
             )
-            for line in lines:
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
-            raise
-    _print_next_steps(folder, user_data, console, new=bool(new), keys=keys, profile=profile)
-    if new and encoding is not None:
-        console.print(_ENCODING.format(encoding), markup=False, highlight=False, soft_wrap=True)
+        for line in lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        raise
 
 
 def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
@@ -269,7 +304,11 @@ def update_project(folder: Path, console: Console) -> None:
 
 
 def _files_for(
-    folder: Path, user_data: OwnData, columns: tuple[str, ...], encoding: str | None
+    folder: Path,
+    user_data: OwnData,
+    columns: tuple[str, ...],
+    encoding: str | None,
+    assignments: Sequence[str],
 ) -> dict[str, str]:
     template = project_files()
     path = user_data.local_path
@@ -298,7 +337,7 @@ def _files_for(
     options = {"encoding": encoding, "table": user_data.table}
     changes["prepare"] |= {name: value for name, value in options.items() if value is not None}
     changes |= _generator_changes(user_data)
-    changed = changed_text(template[FILE], changes)
+    changed = changed_text(template[FILE], changes, assignments=assignments)
     ignored = template[IGNORED]
     if path is not None and not local.startswith("../") and not Path(local).is_absolute():
         special = r"([\\*?\[\]!#])" if path.exists() else r"([\\?\[\]!#])"  # or a pattern with *
@@ -372,6 +411,7 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
         attributes=attributes or (TONE,),
         text=user_data.form,
     )
+    refuse_private_columns(schema, params.prepare, params.publication.private_columns)
     named_columns = {attribute.column for attribute in schema.attributes} | set(user_data.required)
     public = user_data.declared if user_data.has_keys else (*columns, *user_data.declared)
     unknown = [
@@ -410,32 +450,52 @@ def _write(path: Path, text: str) -> None:
         temporary.write_bytes(text.encode())
 
 
-@contextmanager
-def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
-    """Yield a list to which the block adds each file that it writes. If the block fails, remove
-    these files, and then the empty folders."""
-    above = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
-    written: list[Path] = []
-    try:
-        yield written
-    except BaseException:
-        folders = {p for file in written for p in file.parents if p.is_relative_to(folder)}
-        for file in written:
+class _NewFiles:
+    """The files that `init` writes into `folder`, so that they can be removed again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.written = folder, list[Path]()
+        self._above = [p for p in (folder, *folder.absolute().parents) if not p.exists()]
+        self._git: Path | None = None
+
+    def write(self, name: str, text: str) -> None:
+        self.written.append(self.folder / name)
+        _write(self.folder / name, text)
+
+    def start_git(self) -> None:
+        """Make a git repository if the folder is in none. DVC needs it."""
+        try:
+            inside = _git(self.folder, "rev-parse", "--is-inside-work-tree").returncode == 0
+            if inside:
+                return
+            if _git(self.folder, "init", "--quiet").returncode == 0:
+                self._git = self.folder / ".git"
+                return
+        except FileNotFoundError:
+            raise FailureError("git is not installed, but DVC needs it. Install git") from None
+        raise FailureError(
+            f"{self.folder}: `git init` failed. Run `git init` there to see the reason"
+        )
+
+    def remove(self) -> None:
+        """Remove the files, a new git repository, and then the empty folders."""
+        within = {p for f in self.written for p in f.parents if p.is_relative_to(self.folder)}
+        for file in self.written:
             file.unlink(missing_ok=True)
-        for path in sorted(folders - {folder}, key=lambda p: -len(p.parts)) + above:
+        if self._git is not None:
+            shutil.rmtree(self._git, ignore_errors=True)
+        for path in sorted(within - {self.folder}, key=lambda p: -len(p.parts)) + self._above:
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
-        raise
 
-
-def _start_git(folder: Path) -> None:
-    try:
-        inside = _git(folder, "rev-parse", "--is-inside-work-tree").returncode == 0
-        if inside or _git(folder, "init", "--quiet").returncode == 0:
-            return
-    except FileNotFoundError:
-        raise FailureError("git is not installed, but DVC needs it. Install git") from None
-    raise FailureError(f"{folder}: `git init` failed. Run `git init` there to see the reason")
+    @contextmanager
+    def removed_on_failure(self) -> Iterator[None]:
+        """Remove the files if the block fails."""
+        try:
+            yield
+        except BaseException:
+            self.remove()
+            raise
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -472,6 +532,11 @@ def _print_next_steps(
         say(f"  The first record also has the keys {', '.join(keys)}.")
         say("  No file of the project contains these names, because a key may be private.")
         say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(keys)}")
+    if user_data.user_column is not None and not profile:
+        say(
+            "  One record of each user is used (privacy.records_per_user: 1). A profile "
+            "(`sugarbush profile`) proposes a number and says what it costs"
+        )
     subject = "" if user_data.subject else "say in `subject` what the texts are, "
     if profile:
         say(f"  look at {SCHEMA}: {subject}remove attributes that do not matter")

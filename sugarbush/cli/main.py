@@ -13,6 +13,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from sugarbush.cli.example_name import Example
+from sugarbush.closed_output import output_may_close
 from sugarbush.errors import ParamsError
 from sugarbush.paths import OWN_LABELS
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
@@ -26,11 +27,14 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         warnings.formatwarning = lambda message, *_, **__: f"sugarbush: {message}\n"
+        with output_may_close():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except Exception as error:  # the message of an error may quote a text
-            is_usage_error = type(error).__module__.partition(".")[0] in {"typer", "click"}
-            if is_usage_error or isinstance(error, BrokenPipeError):
+            if type(error).__module__.partition(".")[0] in {"typer", "click"}:
                 raise
             from sugarbush.pipeline.entry_point import format_error
 
@@ -163,6 +167,7 @@ def init(
             ),
         ),
     ] = False,
+    assignments: Assignments = None,
     example: Annotated[
         Example,
         typer.Option(help="The embedded example: one text a record, or conversations."),
@@ -193,8 +198,8 @@ def init(
         "json_schema": json_schema,
     }
     user_data = own_data(file, given)
-    if update and user_data is not None:
-        raise ParamsError("--update writes the generated files only. Leave out --from")
+    if update and (user_data is not None or assignments):
+        raise ParamsError("--update writes the generated files only. Leave out --from and -S")
     if update:
         update_project(folder, Console())
     else:
@@ -202,7 +207,14 @@ def init(
             raise ParamsError("--profile: needs --from, which names your file")
         if example is not Example.TEXTS and user_data is not None:
             raise ParamsError("--example: needs no --from, because it brings its own data")
-        create_project(folder, user_data, Console(), profile=profile, example=example)
+        create_project(
+            folder,
+            user_data,
+            Console(),
+            profile=profile,
+            example=example,
+            assignments=assignments or (),
+        )
 
 
 @app.command()
@@ -477,8 +489,8 @@ def audit(
     The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
     faults it detects. A method (mosaic, maple, augpe, dpft, crt) is attacked as a whole, on records
     of the prepared project in this folder. These records must be public. The command charges none
-    of your ledgers and writes no file. An audit takes one to two minutes. Exit code 1: a lower
-    bound is above the claimed bound.
+    of your ledgers. The project's ledger notes that a method was audited. An audit takes one to two
+    minutes. Exit code 1: a lower bound is above the claimed bound.
     """
     from sugarbush.cli import audits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +19,8 @@ from sugarbush.pipeline.profiling import STAGE, profile_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.budget import mu_of
+from sugarbush.privacy.spending import Spending, spending_of
 from sugarbush.profiling.draft import (
     Draft,
     draft_from_profile,
@@ -25,9 +28,12 @@ from sugarbush.profiling.draft import (
     subject_of_file,
     word_counts,
 )
+from sugarbush.profiling.records_per_user import RecordsPerUser, proposed_records_per_user
 from sugarbush.profiling.release import FILE, QUANTILES, Profile, interval
 from sugarbush.profiling.view import length_rows, share_tables
+from sugarbush.progress import working
 from sugarbush.report.profile_page import render_profile
+from sugarbush.tables.settings import Engine
 
 PAGE = "profile.html"
 _MOST_ROWS = 12
@@ -39,24 +45,39 @@ def make_profile(project: Project, console: Console, *, force: bool = False) -> 
     before = len(project.profile_charges)
     profile = profile_of_project(project, forced=force)
     _show(project, profile, console, charged=len(project.profile_charges) > before)
+    _show_records_per_user(project, profile, console)
     say(console, "next: sugarbush schema draft   writes a schema from the profile")
     return profile
 
 
 def _show(project: Project, profile: Profile, console: Console, *, charged: bool) -> None:
-    path = write_page(project, profile, title=_title(project))
-    show_profile(profile, console)
+    with working("the total of the ledger"):
+        spending = spending_of(project.ledger(rehearse=False).snapshot(), profile.ledger_ids)
+    path = write_page(project, profile, spending)
+    show_profile(profile, spending, console)
     say(console, f"{path.relative_to(project.base)}: the profile as a page, which may be published")
-    total = rounded_up(project.ledger(rehearse=False).total())
-    spent = f"charged; epsilon {total} of the dataset is spent so far"
+    spent = f"charged; epsilon {rounded_up(spending.total)} of the dataset is spent so far"
     say(console, f"ledger: {spent if charged else 'the profile was restored, and nothing charged'}")
 
 
-def write_page(project: Project, profile: Profile, *, title: str) -> Path:
+def _show_records_per_user(project: Project, profile: Profile, console: Console) -> None:
+    """Print the proposal, if params.yaml has another number."""
+    proposed = _proposed_records_per_user(project, profile)
+    current = project.settings.privacy.records_per_user
+    if proposed is not None and proposed.limit != current:
+        say(
+            console,
+            f"privacy.records_per_user is {current}; the profile proposes {proposed.limit}: "
+            f"{proposed.cost}",
+        )
+
+
+def write_page(project: Project, profile: Profile, spending: Spending) -> Path:
     """Write reports/public/profile.html."""
     path = project.roots.published / PAGE
+    page = render_profile(profile, title=_title(project), spending=spending)
     with atomic_file(path, public=True) as temporary:
-        temporary.write_text(render_profile(profile, title=title), encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
     return path
 
 
@@ -79,16 +100,27 @@ def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Con
     profile = profile_of_project(project)
     named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
     draft = write_schema_of(profile, schema, subject=named, console=console, shape_of=schema)
-    set_lengths(project, profile, draft.schema.shape)
+    set_from_profile(project, profile, draft.schema.shape, console)
     _show(project, profile, console, charged=len(project.profile_charges) > before)
 
 
-def set_lengths(project: Project, profile: Profile, shape: Shape | None) -> None:
-    """Write the lengths of the profile to params.yaml, if no donated texts gave them.
+def set_from_profile(
+    project: Project, profile: Profile, shape: Shape | None, console: Console
+) -> None:
+    """Write what the profile proposes to params.yaml: the lengths of texts, and the records per
+    user if nobody has set them.
 
-    The limit of tokens suits the longest text that prompts request.
+    The limit of tokens suits the longest text that prompts request. Donated texts give other
+    lengths.
     """
     folder, words = project.base, word_counts(profile)
+    proposed = _proposed_records_per_user(project, profile)
+    if profile.users is not None and proposed is None:
+        say(console, "privacy.records_per_user: no proposal, because the noise is too large for it")
+    elif proposed is not None and project.settings.privacy.records_per_user == 1:
+        limit = f"privacy.records_per_user={proposed.limit}"
+        write_settings(folder, changed_settings(folder, assignments=[limit]))
+        say(console, f"privacy.records_per_user: {proposed.limit}: {proposed.cost}")
     if words and project.settings.prepare.donated is None:
         changes = [f"initialise.length.words={list(words)}"]
         if project.settings.generator.provider == "huggingface":
@@ -96,6 +128,16 @@ def set_lengths(project: Project, profile: Profile, shape: Shape | None) -> None
             tokens = tokens_for_words(max(profile.quantiles("words")[-1], longest or 0))
             changes.append(f"generator.huggingface.max_tokens={tokens}")
         write_settings(folder, changed_settings(folder, assignments=changes))
+
+
+def _proposed_records_per_user(project: Project, profile: Profile) -> RecordsPerUser | None:
+    """Return the proposal for the noise of a count that has the share of the run's metadata."""
+    settings = project.settings
+    if settings.synthesize_metadata.engine is Engine.SMARTNOISE:  # one record per user
+        return None
+    privacy = settings.privacy
+    mu = mu_of(epsilon=privacy.epsilon, delta=privacy.delta) * math.sqrt(privacy.metadata_share)
+    return proposed_records_per_user(profile, stddev=1 / mu)
 
 
 def write_schema_of(
@@ -127,13 +169,13 @@ def write_schema_of(
     return draft
 
 
-def show_profile(profile: Profile, console: Console) -> None:
+def show_profile(profile: Profile, spending: Spending, console: Console) -> None:
     """Print the profile. Everything is released."""
     within = rounded_up(profile.within, 3)
     who = "users" if profile.unit == "user" else "records"
     say(
         console,
-        f"profile of {profile.dataset}: epsilon {rounded_up(profile.epsilon)} at delta "
+        f"profile of {profile.dataset}: {spending.line('this profile')}, at delta "
         f"{rounded_up(profile.delta)}, per {profile.unit}",
     )
     say(console, f"{who} of the training part: {max(profile.records, 0):,} ± {within}")
@@ -157,10 +199,8 @@ def show_profile(profile: Profile, console: Console) -> None:
         else:
             say(console, shares.title)
         if shares.quantiles:
-            numbers = ", ".join(
-                f"{value:,.4g} at {quantile}" for quantile, value in shares.quantiles
-            )
-            say(console, f"  numbers: {numbers}")
+            named = ", ".join(f"{value} at {quantile}" for quantile, value in shares.quantiles)
+            say(console, f"  quantiles: {named}")
         if shares.note:
             say(console, f"  {shares.note}")
     if profile.topics:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from sugarbush.pipeline.rehearsal import (
-    Rehearsal,
-)
+from sugarbush.pipeline.forecast import RunForecast
+from sugarbush.pipeline.rehearsal import Rehearsal
 from sugarbush.pipeline.rehearsal_verdict import Figures, Lengths
 
 _MOST_KINDS = 8
 _INDENT = "           "
 
 
-def show_rehearsal(rehearsal: Rehearsal, console: Console) -> None:
-    """Print the verdict, the figures and the forecast. Every line is public."""
+def show_rehearsal(
+    rehearsal: Rehearsal, console: Console, *, run: RunForecast | None = None
+) -> None:
+    """Print the verdict, the figures and the forecast. Every line but that of `run` is public."""
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -23,14 +24,16 @@ def show_rehearsal(rehearsal: Rehearsal, console: Console) -> None:
     for line in _figure_lines(rehearsal.figures):
         say(_INDENT + line)
     forecast = rehearsal.forecast
-    run = [f"a run sends up to {forecast.calls:,} requests"]
-    if forecast.minutes is not None:
-        run.append(
+    sent = [f"a run sends up to {forecast.calls:,} requests"]
+    if forecast.minutes is not None and run is None:
+        sent.append(
             f"about {max(1, round(forecast.minutes)):,} min for the requests at the present speed"
         )
     if forecast.cost is not None:
-        run.append(f"cost about {forecast.cost:.2f}")
-    say(_INDENT + ", ".join(run))
+        sent.append(f"cost about {forecast.cost:.2f}")
+    say(_INDENT + ", ".join(sent))
+    if run is not None:
+        say(f"{_INDENT}{run.line()} (not DP: do not share)")
     for change in rehearsal.changes:
         say(f"{_INDENT}the texts are better with {change}; `sugarbush run` sets it")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.cli.checks import example_is_made, would_spend
+from sugarbush.cli.checks import example_is_made, print_unmatched, would_spend
 from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.cli.shows import print_dropped_rows
@@ -23,7 +23,9 @@ from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
+from sugarbush.pipeline.forecast import forecast_run
 from sugarbush.pipeline.judging import read_verdicts, require_accepted, require_not_poor
+from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.preflight import notices
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
@@ -36,8 +38,8 @@ from sugarbush.pipeline.rehearsal import (
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.run_with_parent import end_with_children
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
-from sugarbush.report.templating import upper_bound
 
 STOPPED = "sugarbush: stopped. Finished results are stored; run again to continue."
 _INTERRUPTED = 130  # the exit code of programs that Ctrl-C ends
@@ -133,12 +135,16 @@ def rehearse_before_run(
     )
     if judged or not (force or would_spend(project)):
         return
-    if reads_corpus and (reason := known_corpus(project, corpus_findings(project))) is not None:
+    findings = corpus_findings(project) if reads_corpus else None
+    if findings is not None and (reason := known_corpus(project, findings)) is not None:
         raise LedgerError(reason)
+    if findings is not None:
+        print_unmatched(findings, console)
     rehearsal = require_good_rehearsal(project, accept=accept_poor)
     if rehearsal is None:
         return
-    show_rehearsal(rehearsal, console)
+    forecast = None if findings is None else forecast_run(project, rehearsal, findings)
+    show_rehearsal(rehearsal, console, run=forecast)
     if rehearsal.changes:
         changed = changed_settings(project.base, assignments=rehearsal.changes)
         write_settings(project.base, changed)
@@ -207,14 +213,14 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
         return
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    promise, total = card["promise"], upper_bound(card["budget"]["dataset_total_epsilon"])
+    project = open_project(base, settings=params)
+    spending, cap = spending_of_project(project), project.ledger(rehearse=False).cap
+    assert spending is not None  # stage report needs all folders of the release
+    unit = params.privacy.unit
     table.add_row(
-        "epsilon",
-        f"{upper_bound(promise['epsilon'])} at delta {upper_bound(promise['delta'])}, "
-        f"per {promise['unit']}",
+        "guarantee", f"{spending.line()}, at delta {rounded_up(spending.delta)}, per {unit}"
     )
-    cap = upper_bound(card["budget"]["dataset_cap_epsilon"])
-    table.add_row("dataset total", f"{total} of a cap of {cap}")
+    table.add_row("dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(cap)}")
     for method in params.released:
         synthetic = final_folder(roots, method) / "synthetic.jsonl"
         with synthetic.open(encoding="utf-8") as lines:

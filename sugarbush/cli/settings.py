@@ -12,6 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import ScalarNode as ScalarNode12
 from ruamel.yaml.representer import RoundTripRepresenter
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
@@ -29,12 +30,15 @@ _STRING = "tag:yaml.org,2002:str"
 
 class _Representer(RoundTripRepresenter):
     """Writes null as `null`, because ruamel.yaml's default is an empty value. Writes texts such as
-    `no` and `12:30` with quotes, because PyYAML reads other types (YAML 1.1)."""
+    `no`, `12:30` and `1e3` with quotes, because YAML 1.1 or 1.2 reads other types."""
 
 
 def _quoted(representer: RoundTripRepresenter, value: str) -> Any:
-    tag = Resolver().resolve(ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
-    return representer.represent_scalar(_STRING, value, style=None if tag == _STRING else "'")
+    tags = {
+        Resolver().resolve(ScalarNode, value, (True, False)),  # type: ignore[no-untyped-call]
+        str(YAML(typ="safe", pure=True).resolver.resolve(ScalarNode12, value, (True, False))),
+    }
+    return representer.represent_scalar(_STRING, value, style=None if tags == {_STRING} else "'")
 
 
 _Representer.add_representer(
@@ -76,20 +80,27 @@ def changed_settings(
         if not overlay.is_file():
             raise ParamsError(f"{overlay}: not found (--settings)")
         layers.append(_loaded(yaml, overlay))
+    layers += _layers(yaml, assignments, below=[settings, *layers])
+    if changes is not None:
+        layers.append(changes)
+    return _changed(yaml, settings, layers)
+
+
+def _layers(yaml: YAML, assignments: Sequence[str], *, below: Sequence[Any]) -> list[Any]:
+    """Return one mapping for each `key=value`. `below` are the settings that they change."""
+    layers: list[Any] = []
     for assignment in assignments:
         name, mark, value = assignment.partition("=")
         if not mark:
             raise ParamsError("-S: expected key=value")
         parsed, parts = _parsed(yaml, name, value), name.strip().split(".")
         if parts[0] == METHODS and len(parts) > 1:
-            parsed = _of_chosen(parts, parsed, [settings, *layers])
+            parsed = _of_chosen(parts, parsed, [*below, *layers])
             parts = parts[:1]
         for part in reversed(parts):
             parsed = {part: parsed}
         layers.append(parsed)
-    if changes is not None:
-        layers.append(changes)
-    return _changed(yaml, settings, layers)
+    return layers
 
 
 def _of_chosen(parts: Sequence[str], value: Any, settings: Sequence[Any]) -> dict[str, Any]:
@@ -108,10 +119,15 @@ def _of_chosen(parts: Sequence[str], value: Any, settings: Sequence[Any]) -> dic
     return {name: value if name == method else {} for name in names}
 
 
-def changed_text(text: str, changes: Mapping[str, Any]) -> Changed:
-    """Change the settings in the text of a params.yaml. Raises ParamsError."""
+def changed_text(
+    text: str, changes: Mapping[str, Any], *, assignments: Sequence[str] = ()
+) -> Changed:
+    """Change the settings in the text of a params.yaml: `changes`, and then `key=value`
+    assignments. Raises ParamsError."""
     yaml = _yaml()
-    return _changed(yaml, yaml.load(text), [changes])
+    settings = yaml.load(text)
+    layers = _layers(yaml, assignments, below=[settings, changes])
+    return _changed(yaml, settings, [changes, *layers])
 
 
 def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) -> Changed:

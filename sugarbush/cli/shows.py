@@ -17,6 +17,7 @@ from rich.text import Text
 from sugarbush.data.schema import RELEASE_PREFIXES as HIDDEN
 from sugarbush.data.schema import Schema
 from sugarbush.errors import FailureError, MissingInputError, ParamsError
+from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.corpus_findings import dropped_rows
@@ -66,12 +67,11 @@ def show_stage(
 
 def _synthetic(path: Path, schema: Schema) -> pd.DataFrame:
     """Read synthetic.jsonl, with the canonical text in place of the columns of a shape."""
-    if (shape := schema.shape) is None:
-        return pd.read_json(path, lines=True)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = read_json_lines(path.read_text(encoding="utf-8"))
     texts = [text_of_row(row, schema) for row in rows]
-    return pd.DataFrame(rows).drop(columns=list(shape.types)).assign(text=texts)
+    columns = () if schema.shape is None else tuple(schema.shape.types)
+    # Objects: pandas converts no value, so each is printed as the file has it.
+    return pd.DataFrame(rows, dtype=object).drop(columns=list(columns)).assign(text=texts)
 
 
 def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:

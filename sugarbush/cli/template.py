@@ -25,6 +25,7 @@ IGNORED = ".gitignore"
 _NAMES = {
     "params.yaml": FILE,
     "prefect.yaml": "prefect.yaml",
+    "prefect.toml": "prefect.toml",
     "README.md": "README.md",
     "schema.yaml": SCHEMA,
     "gitignore": IGNORED,

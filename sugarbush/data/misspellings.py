@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sugarbush.data.records import Record
-from sugarbush.data.schema import Attribute, Schema, spelling
+from sugarbush.data.schema import Attribute, Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ def misspellings(records: Iterable[Record], schema: Schema) -> list[Misspelling]
     for record in records:
         for value, count in zip(record.raw, counts, strict=True):
             if value is not None:
-                count[spelling(value).strip()] += 1
+                count[value] += 1
     return [
         misspelling
         for attribute, count in zip(columns, counts, strict=True)

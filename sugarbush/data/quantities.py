@@ -25,6 +25,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.cells import is_missing, is_number, text_of
+from sugarbush.data.numbers import (
+    COMMA,
+    NO_NUMBER,
+    OPEN_POINT,
+    POINT,
+    NotANumber,
+    TwoMeanings,
+    notation_of,
+    read_number,
+)
 from sugarbush.languages import folded
 
 Edge = float | date | datetime
@@ -33,10 +44,6 @@ Value = int | float | date | datetime
 _LARGEST: Final = 2**53  # larger integers are not exact as floats
 _MOST_DECIMALS: Final = 9
 _STEPS: Final = 100  # the narrowest bin of a `number` has at least as many values
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(\.\d+)?")  # 1,234.50
-_THOUSANDS_WITH_POINTS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+|[+-]?\d{1,3}(?:\.\d{3}){2,}")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-_CURRENCY = "$€£¥"
 _MONTHS: Final = {
     name: number
     for names in (
@@ -60,6 +67,7 @@ _DATE_FORMS = (
     rf"(?P<n6>{_MONTH})\.? (?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y6>\d{{4}})",
 )
 _DATE = re.compile(rf"(?<![\w.,/-])(?:{'|'.join(_DATE_FORMS)})(?!\d)", re.IGNORECASE)
+_DECIMALS_OF_A_DATE = re.compile(r"\.0+")  # 20240131.0, of a column with missing numbers
 _TIME = re.compile(
     r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?\s?(?P<half>[ap]m)?\s?"
     r"(?P<zone>z|utc|gmt|[+-]\d{2}:?(?:\d{2})?)?",
@@ -83,8 +91,10 @@ TWO_DATES: Final = (
     "`format` of the attribute, such as '%d/%m/%Y'"
 )
 TWO_NUMBERS: Final = (
-    "may be read as two numbers, such as 1,234. Write it without separators of thousands"
+    "may be read as two numbers, as 1,234 and 1.234 may. Set `decimal` of the attribute to the "
+    "decimal sign of the column"
 )
+OTHER_SIGN: Final = "is no number with the decimal sign in `decimal` of the attribute"
 
 
 class Kind(StrEnum):
@@ -123,6 +133,7 @@ class Quantity:
     decimals: int = 0
     format: str | None = None
     zoned: bool = False
+    decimal: str | None = None
 
     def bin_of(self, number: float) -> int:
         """Return the bin of a number."""
@@ -133,29 +144,34 @@ class Quantity:
 
         Raises CellError, which says what is wrong and does not quote the cell.
         """
-        if cell is None or isinstance(cell, bool):
-            if cell is None:
-                return None
-            raise CellError("is no number" if not self.kind.is_time else NO_DATE)
         if self.kind.is_time:
             return self._time_of(cell)
-        number = _number_of(str(cell).strip())
-        if number is None or math.isnan(number):
+        number = number_in(cell, self.decimal)
+        if number is None:
             return None
         if math.isinf(number):
             raise CellError("is infinite")
         if abs(number) >= _LARGEST:
             raise CellError("is too large for an exact number")
         if self.kind is Kind.INTEGER and not number.is_integer():
-            raise CellError("is no whole number")
+            two = self.decimal is None and isinstance(cell, str) and notation_of(cell) == OPEN_POINT
+            raise CellError(TWO_NUMBERS if two else "is no whole number")
         return number
 
+    def text_of(self, cell: object) -> str | None:
+        """Return a text that `number_of` reads as it reads the cell."""
+        if self.format is not None and isinstance(cell, date) and not is_missing(cell):
+            return cell.strftime(self.format.replace("%Y", f"{cell.year:04}"))
+        return text_of(cell) if self.kind.is_time else text_of_number(cell, self.decimal)
+
     def _time_of(self, cell: object) -> float | None:
+        if is_missing(cell):
+            return None
         if isinstance(cell, datetime):
             return self._of_datetime(cell)
         if isinstance(cell, date):
             return self._of_datetime(datetime(cell.year, cell.month, cell.day))
-        text = str(cell).strip()
+        text = (text_of(cell) or "").strip()
         if not text or text.casefold() in {"nat", "nan"}:
             return None
         if self.format is None:
@@ -258,7 +274,7 @@ class Quantity:
             return
         for match in _IN_TEXT.finditer(text):
             try:
-                number = _number_of(match.group())
+                number = number_in(match.group(), self.decimal)
             except CellError:
                 continue
             if number is not None and (self.kind is Kind.NUMBER or number.is_integer()):
@@ -328,24 +344,38 @@ def number_text(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else repr(float(number))
 
 
-def _number_of(text: str) -> float | None:
-    bare = text.strip(_CURRENCY + "\u00a0\u202f ")
-    if not bare:
-        if text.strip():
-            raise CellError("is no number")
+def text_of_number(cell: object, decimal: str | None = None) -> str | None:
+    """Return a text that `number_in` reads as it reads the cell."""
+    text = text_of(cell)
+    is_comma = decimal == COMMA and text is not None and is_number(cell)
+    return text.replace(POINT, COMMA) if is_comma and text else text
+
+
+def number_in(cell: object, decimal: str | None = None) -> float | None:
+    """Return the number in a cell, or None for a missing value. Raises CellError.
+
+    `decimal` is the decimal sign of texts (`sugarbush.data.numbers`).
+    """
+    text = (text_of(cell) or "").strip()
+    if not text or text.casefold() == "nan":
         return None
-    if _THOUSANDS_WITH_POINTS.fullmatch(bare):
-        bare = bare.replace(".", "").replace(",", ".")
-    elif match := _THOUSANDS.fullmatch(bare):
-        if match.group(1) is None and bare.count(",") == 1:
-            raise CellError(TWO_NUMBERS)
-        bare = bare.replace(",", "")
-    elif _DECIMAL_COMMA.fullmatch(bare):
-        bare = bare.replace(",", ".")
+    if text.casefold().lstrip("+-") in {"inf", "infinity"}:
+        return float(text)
+    if is_number(cell):
+        return _finite(float(text))
     try:
-        return float("x" if "_" in bare else bare)  # Python reads 1_000 as a number
-    except (ValueError, OverflowError):
-        raise CellError("is no number") from None
+        return _finite(read_number(text, decimal))
+    except TwoMeanings:
+        raise CellError(TWO_NUMBERS) from None
+    except NotANumber:
+        other = decimal is not None and notation_of(text) != NO_NUMBER
+        raise CellError(OTHER_SIGN if other else "is no number") from None
+
+
+def _finite(number: float) -> float:
+    if math.isinf(number):
+        raise CellError("is too large for an exact number")
+    return number
 
 
 def _datetime_of(text: str) -> datetime:
@@ -359,7 +389,7 @@ def _datetime_of(text: str) -> datetime:
     except ValueError:
         raise CellError(NO_DATE) from None
     rest = text[match.end() :].strip(" T,")
-    if not rest:
+    if not rest or (match["y2"] and _DECIMALS_OF_A_DATE.fullmatch(rest)):
         return datetime(day.year, day.month, day.day)
     time = _TIME.fullmatch(rest)
     if time is None:

@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from sugarbush.data.cells import cells_of, is_missing
 from sugarbush.data.formats.arrow_files import (
     arrow_names,
     arrow_rows,
@@ -514,10 +515,12 @@ def rows_of_frame(
     """
     for column, asked_by in wanted.items():
         require_column(frame, column, asked_by=_ARGUMENTS.get(asked_by, asked_by), name=name)
-    records = frame.to_dict("records")
+    names = list(map(str, frame.columns))
+    columns = [cells_of(frame.iloc[:, place]) for place in range(len(names))]
+    rows = zip(*columns, strict=True) if columns else [()] * len(frame)
     return tuple(
-        Row(number=number, fields={str(name): value for name, value in fields.items()})
-        for number, fields in enumerate(records, start=1)
+        Row(number=number, fields=dict(zip(names, cells, strict=True)))
+        for number, cells in enumerate(rows, start=1)
     )
 
 
@@ -541,12 +544,3 @@ def require_column(
         listed += f" The columns are {', '.join(have[:_MOST_COLUMNS])}"
         listed += ", ..." if len(have) > _MOST_COLUMNS else ""
     raise InputError(f"{asked_by}: {name} has no column '{column}'{listed}")
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a cell is None, or a missing number or date of pandas."""
-    if value is None or isinstance(value, str):
-        return value is None
-    import pandas as pd  # a slow import, which texts do not need
-
-    return pd.api.types.is_scalar(value) and bool(pd.isna(value))

@@ -8,21 +8,24 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, time
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from sugarbush.data.cells import is_missing, text_of
+from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_store import LABEL, RAW
-from sugarbush.data.reading import Row, is_missing
-from sugarbush.data.schema import Schema, spelling
+from sugarbush.data.reading import Row
+from sugarbush.data.schema import Schema, UnlistedColumn
 from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.data.shapes.interface import Shape, ShapeError
 from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import InputError
 from sugarbush.privacy.users import is_user_name, normalised_user
+
+if TYPE_CHECKING:  # a slow import
+    import pandas as pd
 
 _SHOWN_ROWS = 5
 _HEADER = " The header is row 1."
@@ -43,6 +46,23 @@ class Record(NamedTuple):
     user: str | None = None
 
 
+def require_decimal_signs(
+    notations: NotationsOfColumns, schema: Schema, *, source: str, setting: str
+) -> None:
+    """Raise InputError if the decimal sign of a column of numbers is open.
+
+    Every row counts, and the error does not depend on `bad_rows`: one record must never change how
+    the cells of other records are read.
+    """
+    for attribute in schema.attributes:
+        if attribute.column is not None and attribute.needs_decimal_sign:
+            of_profile = isinstance(attribute, UnlistedColumn)
+            find = notations.profile_problem if of_profile else notations.problem
+            if (problem := find(attribute.column)) is not None:
+                advice = attribute.advice_on_decimal_sign
+                raise InputError(f"{source}: {problem}. {advice} (setting {setting})")
+
+
 def columns_of(schema: Schema) -> dict[str, str]:
     """Map the name of an attribute to its column, for all attributes with a column."""
     return {a.name: a.column for a in schema.attributes if a.column is not None}
@@ -55,9 +75,16 @@ def shape_of(schema: Schema, params: PrepareSettings) -> Shape:
 
 
 def usable(
-    rows: Sequence[Row], params: PrepareSettings, schema: Schema, *, source: str, setting: str
+    rows: Sequence[Row],
+    params: PrepareSettings,
+    schema: Schema,
+    *,
+    source: str,
+    setting: str,
+    notations: NotationsOfColumns | None = None,
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
-    """Return the usable rows in order, and the number of bad rows by problem.
+    """Return the usable rows in order, and the number of bad rows by problem. Count the notations
+    of numbers in `notations`.
 
     A usable row has a text, and a value in the id column and the user column of the settings. The
     check of a row depends on this row alone. With `bad_rows: refuse`, an InputError names the first
@@ -65,7 +92,9 @@ def usable(
     """
     records: list[Record] = []
     bad: dict[str, list[int]] = {}
+    of_columns = tuple(a for a in schema.attributes if a.column is not None)
     raw_columns = tuple(columns_of(schema).values())
+    counted = {a.column for a in of_columns if a.column is not None and a.needs_decimal_sign}
     columns = [c for c in (params.id_column, params.user_column, *raw_columns) if c is not None]
     shape = shape_of(schema, params)
     for row in rows:
@@ -79,6 +108,9 @@ def usable(
             if row.problem:
                 raise ShapeError(row.problem)
             text, fields = shape.text_of(row.fields), shape.expanded(row.fields)
+            if notations is not None:
+                for column in counted:
+                    notations.add(column, fields.get(column))
             whole = row if fields is row.fields else row._replace(fields=dict(fields))
             problem = _problem(whole, text, params, columns) or _problem_of_value(whole, schema)
             if problem is not None:
@@ -93,7 +125,7 @@ def usable(
                 id=_id_of(row, params, text),
                 user=None if params.user_column is None else _user_of(user_column),
                 text=text,
-                raw=tuple([as_text(fields.get(column)) for column in raw_columns]),
+                raw=tuple([a.raw(fields.get(a.column or "")) for a in of_columns]),
             )
         )
     if bad and params.bad_rows is BadRows.REFUSE:
@@ -112,7 +144,7 @@ def _problem(row: Row, text: str, params: PrepareSettings, columns: Sequence[str
     if user is not None and (problem := _problem_of_user(row.fields.get(user), user)) is not None:
         return problem
     for column in columns:
-        if is_half(as_text(row.fields.get(column)) or ""):
+        if is_half(text_of(row.fields.get(column)) or ""):
             return f"column '{column}' contains half a character (a lone surrogate)"
     return _problem_of_text(text, params)
 
@@ -121,7 +153,7 @@ def _problem_of_value(row: Row, schema: Schema) -> str | None:
     """Return what is wrong with a cell of an attribute with numbers or dates, or None."""
     for attribute in schema.attributes:
         if attribute.quantity is not None and attribute.column is not None:
-            problem = attribute.problem(as_text(row.fields.get(attribute.column)))
+            problem = attribute.problem(row.fields.get(attribute.column))
             if problem is not None:
                 return (
                     f"column '{attribute.column}' {problem} (attribute '{attribute.name}', whose "
@@ -181,33 +213,24 @@ def _rows(numbers: Sequence[int]) -> str:
 def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
     if params.id_column is None:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
-    return str(as_text(row.fields[params.id_column]))
+    return str(text_of(row.fields[params.id_column]))
 
 
 def _user_of(cell: Any) -> str:
     """Return the user in a cell, or an empty text. All spellings of a user give one text."""
     if isinstance(cell, Decimal | float | np.floating) and np.isfinite(float(cell)):
         cell = int(cell) if cell == int(cell) else cell
-    return normalised_user(as_text(cell) or "")
+    return normalised_user(text_of(cell) or "")
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:
-    return column is not None and not (as_text(row.fields.get(column)) or "").strip()
-
-
-def as_text(value: Any) -> str | None:
-    """Convert a cell to text; an empty cell becomes None. A datetime at midnight becomes a date."""
-    if type(value) is str:
-        return value
-    if is_missing(value):
-        return None
-    if isinstance(value, datetime) and value.time() == time.min:
-        return str(value.date())
-    return spelling(value)
+    return column is not None and not (text_of(row.fields.get(column)) or "").strip()
 
 
 def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
     """Return a frame with columns id, text and raw_<attribute>. Missing raw values are None."""
+    import pandas as pd
+
     names = list(columns_of(schema))
     columns: dict[str, Any] = {
         "id": pd.Series([r.id for r in records], dtype="str"),
@@ -228,12 +251,6 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
         if not shape.is_inside(column):
             columns.setdefault(column, f"attribute '{name}'")
     if private and params.user_column is not None:
-        if params.user_column in columns and params.user_column != params.id_column:
-            raise InputError(
-                f"prepare.user_column and {columns[params.user_column]} name the same column "
-                f"'{params.user_column}', so users would appear in prompts and texts. Choose "
-                f"another column for {columns[params.user_column]}"
-            )
         columns.setdefault(params.user_column, "prepare.user_column")
     return columns
 
@@ -246,12 +263,18 @@ def donated_records(
     An attribute that is read from the text has its labels in the column `label_<attribute>`. The
     labels are the values in the file's column with the attribute's name, or None.
     """
+    import pandas as pd
+
     without_id = settings.model_copy(update={"id_column": None, "user_column": None})
-    records, _ = usable(rows, without_id, schema, source=source, setting="prepare.donated")
+    setting, notations = "prepare.donated", NotationsOfColumns()
+    records, _ = usable(
+        rows, without_id, schema, source=source, setting=setting, notations=notations
+    )
+    require_decimal_signs(notations, schema, source=source, setting=setting)
     frame = frame_of(records, schema)
     fields = {row.number: row.fields for row in rows}
     for attribute in schema.attributes:
         if attribute.column is None:
-            labels = [as_text(fields[r.number].get(attribute.name)) for r in records]
+            labels = [attribute.raw(fields[r.number].get(attribute.name)) for r in records]
             frame[LABEL + attribute.name] = pd.Series(labels, dtype="object")
     return frame

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from sugarbush.errors import InputError, UsageError
+from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
 from sugarbush.settings import SECRET, has_secret
 
@@ -42,6 +43,26 @@ def is_database(name: str) -> bool:
     (True, True, False)
     """
     return name.startswith(("postgresql://", "sqlite://"))
+
+
+def require_packages_of_source(name: str) -> None:
+    """Raise ParamsError if a package of an extra that reads the source is missing.
+
+    Nothing is opened. A folder may contain files of any format, so the reader checks its files.
+    """
+    if is_database(name):
+        require_extra("sql", *(["sqlalchemy"] if name.startswith("sqlite") else []))
+        return
+    if is_remote(name):
+        require_packages_of_url(name)
+    if name.lower().endswith(".xlsx"):
+        require_extra("xlsx")
+
+
+def require_packages_of_url(url: str) -> None:
+    """Raise ParamsError if `url` is on S3 and the package for S3 is missing."""
+    if url.startswith(("s3://", "s3a://")):
+        require_extra("s3", "s3fs")
 
 
 @dataclass(frozen=True)
@@ -113,8 +134,8 @@ class RemotePath:
             raise InputError(f"{self.url}: not found (setting {self.setting})") from None
         except ImportError as error:
             raise InputError(
-                f"{self.url}: needs the package {error.name or 'of its file system'} (for s3: "
-                f"the extra s3) (setting {self.setting})"
+                f"{self.url}: needs the package {error.name or 'of its file system'} (setting "
+                f"{self.setting})"
             ) from None
         except UsageError:  # such as a missing extra
             raise
@@ -128,6 +149,7 @@ class RemotePath:
     def _system(self) -> Any:
         import fsspec
 
+        require_packages_of_url(self.url)
         # Listings are not cached, because the corpus may change between two stages of a flow.
         return fsspec.filesystem(self.url.partition("://")[0], use_listings_cache=False)
 

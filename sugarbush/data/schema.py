@@ -57,7 +57,6 @@ import math
 import os
 from collections.abc import Sequence
 from datetime import date, datetime
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -71,8 +70,8 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from ruamel.yaml import YAML
 
+from sugarbush.data.cells import Listing, canonical, same_text, text_of, typed_number
 from sugarbush.data.quantities import (
     CellError,
     Edge,
@@ -81,11 +80,14 @@ from sugarbush.data.quantities import (
     as_edge,
     decimals_for,
     kind_of,
+    number_in,
     number_of_edge,
     number_text,
+    text_of_number,
 )
 from sugarbush.data.rules import Column, Rule
 from sugarbush.data.shapes.declaration import TextForm, beside, refuse_taken_names
+from sugarbush.data.written_yaml import NullInList, load_written
 from sugarbush.errors import SchemaError
 from sugarbush.languages import CODE, ENGLISH
 
@@ -100,6 +102,9 @@ else:
 RELEASE_COLUMNS = frozenset({"id", "text", "weight", "parent", "round"})
 RELEASE_PREFIXES = ("requested_", "confidence_")
 _SOURCES = ("column", "keywords", "zero_shot", "source")
+# Below these keys, YAML's numbers and dates are numbers and dates, and not the text as written.
+_NUMBERS_OF_SCHEMA = frozenset({"bins", "span", "decimals", "text"})
+_OF_BINS = ("type", "span", "decimals", "format", "decimal")
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -141,6 +146,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     span: tuple[Edge, Edge] | None = None
     decimals: Annotated[int, Field(ge=0, le=9)] | None = None
     format: str | None = None
+    decimal: Literal[".", ","] | None = None
     missing: tuple[str, ...] = ()
     groups: dict[str, tuple[str, ...]] | None = None
     keywords: dict[str, tuple[str, ...]] | None = None
@@ -150,19 +156,21 @@ class Attribute(BaseModel, metaclass=_SchemaType):
 
     @model_serializer(mode="wrap")
     def _without_empty_part(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an empty `read_from`, so that cache keys of other schemas do not change."""
+        """Leave out an empty `read_from` or `decimal`, so that cache keys of other schemas do not
+        change."""
         fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if name != "read_from" or value}
+        optional = ("read_from", "decimal")
+        return {name: value for name, value in fields.items() if name not in optional or value}
 
     @model_validator(mode="before")
     @classmethod
     def _texts(cls, fields: Any) -> Any:
-        """Convert values to text, because YAML reads 5 and 2020-01-01 as other types."""
+        """Convert values to text: Python code may list 5 and a date."""
         if isinstance(fields, dict):
             fields = dict(fields)
             for name in ("values", "missing"):
                 if isinstance(fields.get(name), list | tuple):
-                    fields[name] = [_as_text(v) for v in fields[name]]
+                    fields[name] = [_listed_text(v, name) for v in fields[name]]
             for name in ("bins", "span"):
                 if isinstance(fields.get(name), list | tuple):
                     fields[name] = [as_edge(v) for v in fields[name]]
@@ -171,11 +179,13 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             for source in ("keywords", "zero_shot", "groups"):
                 if isinstance(fields.get(source), dict):
                     fields[source] = {
-                        _as_text(k): [*map(_as_text, v)] if isinstance(v, list | tuple) else [v]
+                        _listed_text(k, source): [_listed_text(one, source) for one in _as_list(v)]
                         for k, v in fields[source].items()
                     }
             if isinstance(fields.get("groups"), dict) and not fields.get("values"):
                 fields["values"] = list(fields["groups"])
+            if isinstance(fields.get("column"), int):  # a frame without a header
+                fields["column"] = str(fields["column"])
         return fields
 
     @model_validator(mode="after")
@@ -188,13 +198,13 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             self._check_bins(self.bins)
         elif not self.values:
             raise ValueError("values is empty. List the public values of the attribute")
-        elif strange := [n for n in ("type", "span", "decimals", "format") if getattr(self, n)]:
+        elif strange := [n for n in _OF_BINS if getattr(self, n)]:
             raise ValueError(f"{strange[0]} needs bins")
         if any(not value.strip() for value in self.values):
             raise ValueError("values contains an empty value")
-        repeated = {v for v in self.values if self.values.count(v) > 1}
-        if repeated or self.other in self.values:
-            raise ValueError("values repeats " + ", ".join(sorted(repeated or {self.other})))
+        repeated = sorted(set(Listing(self.values).repeated))
+        if repeated or same_text(self.other) in map(same_text, self.values):
+            raise ValueError("values repeats " + ", ".join(repeated or [self.other]))
         if self.groups is not None:
             self._check_groups(self.groups)
         described = self.keywords if self.keywords is not None else self.zero_shot
@@ -231,15 +241,20 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         low, high = self._numbers_of(self.span)
         if not low < edges[0] or not edges[-1] <= high:
             raise ValueError("span must begin below the first edge and end at or above the last")
-        if self.decimals is not None and self.kind is not Kind.NUMBER:
-            raise ValueError("decimals needs type: number")
-        if self.format is not None and not self.kind.is_time:
-            raise ValueError("format needs dates in bins")
+        self._check_forms(self.kind)
         quantity = self.quantity
         assert quantity is not None
         empty = [n for n, (first, last) in enumerate(quantity.ranges) if last < first]
         if empty:
             raise ValueError(f"the bin '{self.domain[empty[0]]}' contains no value of its type")
+
+    def _check_forms(self, kind: Kind) -> None:
+        if self.decimals is not None and kind is not Kind.NUMBER:
+            raise ValueError("decimals needs type: number")
+        if self.format is not None and not kind.is_time:
+            raise ValueError("format needs dates in bins")
+        if self.decimal is not None and kind.is_time:
+            raise ValueError("decimal needs numbers in bins")
 
     @cached_property
     def kind(self) -> Kind | None:
@@ -260,6 +275,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             decimals=decimals_for((low, *edges, high)) if self.decimals is None else self.decimals,
             format=self.format,
             zoned=isinstance(self.bins[0], datetime) and self.bins[0].tzinfo is not None,
+            decimal=self.decimal,
         )
 
     def _numbers_of(self, bounds: tuple[Edge, ...]) -> tuple[float, ...]:
@@ -267,7 +283,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
 
     def problem(self, cell: object) -> str | None:
         """Return what is wrong with a cell of an attribute with a type, or None."""
-        if self.quantity is None or _as_text(cell) in self.missing:
+        if self.quantity is None or self._is_missing(cell):
             return None
         try:
             self.quantity.number_of(cell)
@@ -278,8 +294,8 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     def _check_groups(self, groups: dict[str, tuple[str, ...]]) -> None:
         if self.column is None or self.bins is not None or set(groups) != set(self.values):
             raise ValueError("groups needs a column, no bins, and one entry for each value")
-        raw = [value for values in groups.values() for value in values]
-        if not all(groups.values()) or len(set(raw)) != len(raw):
+        raw = tuple(value for values in groups.values() for value in values)
+        if not all(groups.values()) or Listing(raw).repeated:
             raise ValueError("groups must not be empty or share a raw value")
 
     @property
@@ -304,44 +320,69 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         return self._numbers_of(self.bins or ())
 
     @cached_property
-    def _codes(self) -> dict[str, int]:
-        if self.groups is not None:
-            return {
-                raw: code for code, value in enumerate(self.values) for raw in self.groups[value]
-            }
-        return {value: code for code, value in enumerate(self.domain)}
+    def _listing(self) -> Listing:
+        """The listed raw values: those of `groups`, or else `values`."""
+        groups = self.groups
+        return Listing(
+            self.values if groups is None else tuple(r for v in self.values for r in groups[v])
+        )
 
     @cached_property
-    def _loose_codes(self) -> dict[str, int]:
-        """The codes of values without case and surplus spaces. Ambiguous values are left out."""
-        codes_by_value: dict[str, set[int]] = {}
-        for value, code in self._codes.items():
-            codes_by_value.setdefault(_loose(value), set()).add(code)
-        return {value: codes.pop() for value, codes in codes_by_value.items() if len(codes) == 1}
+    def _codes(self) -> tuple[int, ...]:
+        """The code of each listed raw value."""
+        if self.groups is None:
+            return tuple(range(len(self.values)))
+        return tuple(c for c, value in enumerate(self.values) for _ in self.groups[value])
+
+    @cached_property
+    def _words_for_missing(self) -> Listing:
+        return Listing(self.missing)
+
+    def _is_missing(self, cell: object) -> bool:
+        return bool(self.missing) and self._words_for_missing.place(cell) is not None
+
+    def _place(self, cell: object) -> int | None:
+        """Return the index of the listed raw value that a cell has. `other` is the bucket."""
+        text = text_of(cell)
+        is_other = self.groups is None and text is not None and same_text(text) == self.other
+        return None if text is None or is_other else self._listing.place(cell)
 
     def code(self, value: object) -> int:
         """Return the index of `value` in the domain, or the index of the bucket.
 
-        A value that differs from one listed value only in case or spaces is that value.
+        `sugarbush.data.cells` says which listed value a cell has.
         """
         bucket = len(self.domain) - 1
-        if value is None:
+        if self.bins is None:
+            place = self._place(value)
+            return bucket if place is None else self._codes[place]
+        try:
+            read = self._number_of(value)
+        except CellError:
             return bucket
+        return bucket if read is None else bisect.bisect_right(self._edges, read)
+
+    def _number_of(self, cell: object) -> float | None:
+        if self.quantity is None:
+            return number_in(cell, self.decimal)
+        return None if self._is_missing(cell) else self.quantity.number_of(cell)
+
+    def raw(self, cell: object) -> str | None:
+        """Return the text that stands for a cell of the column: `code` gives both the same code.
+
+        It is the listed value that the cell has. So equal rows of different file formats give
+        equal records.
+        """
+        if self.bins is None:
+            if (listed := self.listed_value(cell)) is not None:
+                return listed
+            text = canonical(cell)
+            return text if self._place(text) is None else text_of(cell)
+        if self._is_missing(cell):
+            return text_of(cell)
         if self.quantity is not None:
-            try:
-                read = None if _as_text(value) in self.missing else self.quantity.number_of(value)
-            except CellError:
-                return bucket
-            return bucket if read is None else self.quantity.bin_of(read)
-        if self.bins is not None:
-            try:
-                number = float(value)  # type: ignore[arg-type]
-            except (TypeError, ValueError, OverflowError):
-                return bucket
-            return bucket if math.isnan(number) else bisect.bisect_right(self._edges, number)
-        text = _as_text(value)
-        exact = self._codes.get(text)
-        return self._loose_codes.get(_loose(text), bucket) if exact is None else exact
+            return self.quantity.text_of(cell)
+        return text_of_number(cell, self.decimal)
 
     @cached_property
     def numbers(self) -> tuple[float, ...] | None:
@@ -351,30 +392,69 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         >>> Attribute(name="stars", column="stars", values=["1", "2.5"]).numbers
         (1, 2.5)
         """
-        try:
-            numbers = tuple(float(value) for value in self.values)
-        except ValueError:
-            return None
-        if not numbers or not all(math.isfinite(number) for number in numbers):
-            return None
-        if tuple(map(spelling, numbers)) != self.values:
-            return None
-        return tuple(int(number) if number.is_integer() else number for number in numbers)
+        numbers = tuple(number for v in self.values if (number := typed_number(v)) is not None)
+        is_complete = len(numbers) == len(self.values) == len(set(numbers))
+        return numbers if numbers and is_complete else None
+
+    @property
+    def needs_decimal_sign(self) -> bool:
+        """Whether texts of the column are read as numbers, and `decimal` is not set."""
+        reads = self.bins is not None and (self.kind is None or not self.kind.is_time)
+        return reads and self.decimal is None
+
+    @property
+    def advice_on_decimal_sign(self) -> str:
+        return f'Set `decimal: "."` or `decimal: ","` of attribute \'{self.name}\' in the schema'
 
     @property
     def listed(self) -> tuple[str, ...]:
         """The listed raw values of the column; () without a column or with bins."""
         if self.column is None or self.bins is not None:
             return ()
-        return tuple(raw for raw, code in self._codes.items() if code != len(self.domain) - 1)
+        return self._listing.values
+
+    def listed_value(self, cell: object) -> str | None:
+        """Return the listed raw value that a cell has, or None. With bins, no value is listed."""
+        place = None if self.bins is not None else self._place(cell)
+        return None if place is None else self._listing.values[place]
 
     def has_value(self, value: object) -> bool:
         """Return whether `value` is a listed value or is in a bin."""
         return self.code(value) != len(self.domain) - 1
 
 
-def _loose(value: str) -> str:
-    return " ".join(value.split()).casefold()
+def _listed_text(value: object, where: str) -> str:
+    """Return a listed value as text. Raises ValueError for a value that has no text."""
+    if isinstance(value, dict | list | tuple | set):  # YAML reads `a: b` in a list as a mapping
+        raise ValueError(f"{where} contains a mapping or a list. Put it in quotation marks")
+    text = value if isinstance(value, str) else text_of(value)
+    if text is None:
+        raise ValueError(f"{where} contains null. Put it in quotation marks, or remove it")
+    return text.strip()
+
+
+def _as_list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+class UnlistedColumn(Attribute):
+    """A column for a profile, before its values are known: a text keeps every character."""
+
+    values: tuple[str, ...] = ("unlisted",)
+
+    def raw(self, cell: object) -> str | None:
+        return text_of(cell)
+
+    @property
+    def needs_decimal_sign(self) -> bool:
+        return True
+
+    @property
+    def advice_on_decimal_sign(self) -> str:
+        return (
+            "Save the column as numbers, for example in a parquet file, or leave it out "
+            "(profile.columns). No budget was spent"
+        )
 
 
 class Schema(BaseModel, metaclass=_SchemaType):
@@ -513,9 +593,10 @@ def _part_of(text: str, shape: Shape, part: str) -> str:
 
 
 def load_schema(path: Path) -> Schema:
-    """Load a schema from a YAML 1.2 file. Raises SchemaError that names file and attribute.
+    """Load a schema from a YAML file. Raises SchemaError that names file and attribute.
 
-    In YAML 1.2, `yes`, `NO` and `12:30` are text.
+    Every value is the text that is written, such as `01234`, `1.10`, `1e3` and `NO`. Only edges,
+    spans and lengths are numbers. An empty value and `null` need quotation marks.
     """
     return schema_of(beside(_fields_of(path), path.parent), source=str(path))
 
@@ -531,11 +612,13 @@ def json_schema_file(path: Path, *, beside: Path) -> str | None:
 
 def _fields_of(path: Path) -> dict[str, Any]:
     try:
-        fields = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        fields = load_written(path.read_text(encoding="utf-8"), numbers=_NUMBERS_OF_SCHEMA)
     except FileNotFoundError:
         raise SchemaError(f"{path}: not found (setting prepare.schema)") from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"{path}: cannot be read as UTF-8 text") from None
+    except NullInList as error:
+        raise SchemaError(f"{path}, line {error.line}: {error}") from None
     except Exception as error:  # not only YAMLError: an invalid date raises a ValueError
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
@@ -583,18 +666,3 @@ def _meant(name: str) -> str:
 def _zone_kind(edge: Edge) -> tuple[Kind | None, bool]:
     """Return the kind of an edge, and whether it has a time zone."""
     return kind_of((edge,)), isinstance(edge, datetime) and edge.tzinfo is not None
-
-
-def spelling(value: object) -> str:
-    """Convert a value to text. 3, 3.0, Decimal('3.00') and '3' become '3'; True becomes 'true'."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, Decimal) and value.is_finite():
-        return f"{value.normalize():f}"
-    return str(value)
-
-
-def _as_text(value: object) -> str:
-    return spelling(value).strip()

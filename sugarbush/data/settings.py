@@ -6,9 +6,10 @@ import codecs
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from sugarbush.data.formats.rows import ReadOptions
+from sugarbush.data.formats.rows import ROWS_SETTING, ReadOptions
+from sugarbush.data.remote import is_database, is_remote
 from sugarbush.settings import AtLeastOne, Section
 
 EXAMPLE_FOLDER = "data/public/example/"
@@ -46,7 +47,9 @@ class PrepareSettings(Section):
     encoding: str | None = None
     """Encoding of csv and json files without a byte order mark, such as cp1252; null: UTF-8."""
     table: str | None = None
-    """Sheet of an xlsx file, or table or SELECT of a database; null: the only one that fits."""
+    """Sheet of an xlsx file, or table or simple SELECT of a database; null: the one that fits."""
+    rows_depend_on_other_rows: bool | None = None
+    """false: you declare that no row depends on others, for a query that cannot show it."""
     text_column: str = "text"
     """Column of the texts."""
     id_column: str | None = None
@@ -73,7 +76,27 @@ class PrepareSettings(Section):
     @property
     def read_options(self) -> ReadOptions:
         """How to read the private file."""
-        return ReadOptions(encoding=self.encoding, table=self.table)
+        return ReadOptions(
+            encoding=self.encoding,
+            table=self.table,
+            rows_are_independent=self.rows_depend_on_other_rows is False,
+        )
+
+    @model_validator(mode="after")
+    def _rows_are_independent(self) -> PrepareSettings:
+        if self.rows_depend_on_other_rows:
+            raise ValueError(
+                f"{ROWS_SETTING} is true, but then one more row could change many, and no "
+                "guarantee holds. Write each row to a table of its own values, and read that table"
+            )
+        is_query = is_remote(self.file) and not is_database(self.file) and "?" in self.file
+        if is_query and self.rows_depend_on_other_rows is None:
+            raise ValueError(
+                "file is a URL with a query, and a server may choose rows that depend on other "
+                "rows, such as the newest 50. Name a file without `?`. If you know that no row "
+                f"depends on others, set {ROWS_SETTING}: false; the release card will say so"
+            )
+        return self
 
     @field_validator("encoding")
     @classmethod

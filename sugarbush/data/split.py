@@ -12,7 +12,9 @@ import unicodedata
 from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b, sha256
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +30,7 @@ from sugarbush.privacy.fingerprint import FingerprintBuilder
 from sugarbush.randomness import hash_share
 
 _ROW_BITS = 48
+_MOST_SHOWN = 20  # values in a message
 SplitRecords = dict[str, list[Record]]  # the keys are TRAIN and HELDOUT
 
 
@@ -282,14 +285,41 @@ def private_frame(
     return frame
 
 
-def unmatched_attributes(records: Iterable[Record], schema: Schema) -> list[str]:
-    """Return the attributes for which no record has a listed value.
+@dataclass(frozen=True)
+class Unmatched:
+    """An attribute, and the listed values of its column that no row has. `by_all` is true if no
+    row has any listed value, or a number or date in a bin: then the schema is probably wrong."""
 
-    The schema is probably wrong for such an attribute. Show the result only on the operator's
-    terminal, because it depends on private rows.
+    attribute: str
+    values: tuple[str, ...]
+    by_all: bool
+
+    @property
+    def shown(self) -> str:
+        """The values in quotation marks, at most 20 of them."""
+        more = len(self.values) - _MOST_SHOWN
+        listed = ", ".join(f"'{value}'" for value in self.values[:_MOST_SHOWN])
+        return f"{listed} and {more} more" if more > 0 else listed
+
+
+def unmatched_values(cells: Iterable[Sequence[Any]], schema: Schema) -> list[Unmatched]:
+    """Return the attributes with listed values that no row has. `cells` are the cells of the
+    attributes with a column, in schema order.
+
+    Show the result only on the operator's terminal, because it depends on private rows.
     """
-    left = dict(enumerate(a for a in schema.attributes if a.column is not None))
-    for record in records:
-        for index in [index for index, a in left.items() if a.has_value(record.raw[index])]:
-            del left[index]
-    return [attribute.name for attribute in left.values()]
+    attributes = [a for a in schema.attributes if a.column is not None]
+    left = [dict.fromkeys(attribute.listed) for attribute in attributes]
+    matched = [False] * len(attributes)
+    for row in cells:
+        for index, attribute in enumerate(attributes):
+            if left[index] and (value := attribute.listed_value(row[index])) is not None:
+                matched[index] = True
+                left[index].pop(value, None)
+            elif not matched[index]:
+                matched[index] = attribute.has_value(row[index])
+    return [
+        Unmatched(attribute.name, tuple(values), by_all=not found)
+        for attribute, values, found in zip(attributes, left, matched, strict=True)
+        if values or not found
+    ]

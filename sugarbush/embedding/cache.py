@@ -12,6 +12,7 @@ cannot be read or has another name.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import time
@@ -31,6 +32,7 @@ from sugarbush.paths import atomic_file, make_owner_only
 
 _ROW = np.dtype([("key", "<u8", 3), ("crc", "<u4")])
 _ENDING = ".vectors"
+_LIMITS = "limits.json"  # the values of embedding.max_tokens so far, by model
 _NAME = re.compile(r"(?P<count>\d{1,9})-\d{1,6}-[0-9a-f]{24}" + re.escape(_ENDING))
 _TEMPORARY = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]{{16}}")  # of `atomic_file`
 _OLD_FILES = ("embeddings.sqlite", "embeddings.sqlite-journal")
@@ -67,6 +69,15 @@ class EmbeddingsInMemory:
         self._vectors.setdefault(space, {}).update(zip(texts, vectors, strict=True))
         if self._disk is not None:
             self._disk.add(space, texts, vectors)
+
+    def limits(self, model: str) -> set[int]:
+        """Return the numbers in `note_limit` of a model."""
+        return set() if self._disk is None else self._disk.limits(model)
+
+    def note_limit(self, model: str, limit: int) -> None:
+        """Remember that vectors of at most `limit` tokens may be stored."""
+        if self._disk is not None:
+            self._disk.note_limit(model, limit)
 
 
 class EmbeddingCache:
@@ -123,6 +134,26 @@ class EmbeddingCache:
         name = f"{count}-{dimensions}-{os.urandom(12).hex()}{_ENDING}"
         with atomic_file(self._folder / name) as path:
             path.write_bytes(rows.tobytes() + stored.tobytes())
+
+    def limits(self, model: str) -> set[int]:
+        """Return the limits of tokens for which the folder may have vectors of a model."""
+        found = self._read_limits().get(model)
+        return {n for n in found if isinstance(n, int)} if isinstance(found, list) else set()
+
+    def note_limit(self, model: str, limit: int) -> None:
+        """Remember that the folder may have vectors of at most `limit` tokens."""
+        if limit not in (known := self.limits(model)):
+            written = self._read_limits() | {model: sorted({*known, limit})}
+            self._make_folder()
+            with atomic_file(self._folder / _LIMITS) as path:
+                path.write_text(json.dumps(written))
+
+    def _read_limits(self) -> dict[str, Any]:
+        """Read the limits by model. A damaged file costs only time."""
+        with suppress(OSError, ValueError):
+            read = json.loads((self._folder / _LIMITS).read_text(encoding="utf-8"))
+            return read if isinstance(read, dict) else {}
+        return {}
 
     def _make_folder(self) -> None:
         try:

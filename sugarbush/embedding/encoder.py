@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.embedding.transformer import Transformer
 from sugarbush.embedding.vectors import PROBE, require_float32, unit, well_formed
 from sugarbush.errors import ParamsError, PrivacyError
-from sugarbush.progress import Advance, progress
+from sugarbush.progress import Advance, progress, working
 from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
@@ -61,10 +62,16 @@ class Encoder:
     """The encoder that the settings name. The model is loaded at the first text."""
 
     def __init__(
-        self, params: EmbeddingSettings, *, cache: EmbeddingCache | EmbeddingsInMemory | None
+        self,
+        params: EmbeddingSettings,
+        *,
+        cache: EmbeddingCache | EmbeddingsInMemory | None,
+        private: bool = True,
     ) -> None:
+        """`private` states whether the progress hides the number of texts."""
         self._params = params
         self._cache = cache
+        self._private = private
 
     @property
     def dim(self) -> int:
@@ -104,9 +111,10 @@ class Encoder:
         """
         distinct = list(dict.fromkeys(texts))
         index_by_text = {text: i for i, text in enumerate(distinct)}
-        vector_by_index = self._cache.find(self._space, distinct) if self._cache else {}
+        vector_by_index = self._cached(self._cache, distinct) if self._cache else {}
         missing = [i for i in range(len(distinct)) if i not in vector_by_index]
-        with progress(len(missing), what="embeddings", private=True) as advance:
+        what = "embeddings of the records" if self._private else "embeddings of public texts"
+        with progress(len(missing), what=what, unit="texts", private=self._private) as advance:
             for indices, vectors in self._embed(distinct, missing, advance):
                 if self._cache:
                     self._cache.add(self._space, [distinct[i] for i in indices], vectors)
@@ -114,6 +122,36 @@ class Encoder:
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
         return np.stack([vector_by_index[index_by_text[text]] for text in texts])
+
+    def _cached(
+        self, cache: EmbeddingCache | EmbeddingsInMemory, texts: Sequence[str]
+    ) -> dict[int, NDArray[np.float32]]:
+        """Return the cached vectors by the index of their text.
+
+        If `embedding.max_tokens` changed, the vector of a text that both limits leave whole stays
+        valid. Its token ids decide this. A line names what is embedded again.
+        """
+        found, limit = cache.find(self._space, texts), self._params.max_tokens
+        for other in sorted(cache.limits(self._model_identity) - {limit}):
+            if not (missing := [i for i in range(len(texts)) if i not in found]):
+                break
+            old = cache.find(self._space_of(other), [texts[i] for i in missing])
+            if not old:
+                continue
+            known = [texts[missing[i]] for i in old]
+            whole = self._model.equal_below(known, other, limit)
+            valid = {missing[i]: old[i] for i, same in zip(old, whole, strict=True) if same}
+            if valid:
+                cache.add(self._space, [texts[i] for i in valid], np.stack(list(valid.values())))
+                found |= valid
+            if len(valid) < len(old):
+                which = f"texts of more than {min(other, limit)} tokens" if valid else "the texts"
+                _say(
+                    f"embedding.max_tokens is {limit} now and was {other} before: {which} are "
+                    f"embedded again. The former embeddings stay in the cache for {other}"
+                )
+        cache.note_limit(self._model_identity, limit)
+        return found
 
     def _embed(
         self, texts: Sequence[str], indices: Sequence[int], advance: Advance
@@ -142,21 +180,27 @@ class Encoder:
         plugin: EncoderPlugin = load_plugin(ENCODERS, name)()
         return plugin
 
-    @cached_property
+    @property
     def _space(self) -> str:
         """Identifies everything that determines the bits of a vector, for `EmbeddingCache`."""
+        return self._space_of(self._params.max_tokens)
+
+    def _space_of(self, max_tokens: int) -> str:
+        return ":".join(map(str, (_VERSION, self._model_identity, max_tokens, "float32")))
+
+    @cached_property
+    def _model_identity(self) -> str:
         plugin, name = self._plugin, self._params.model
         if plugin is not None:
-            model = f"{name}={plugin.identity}"
-        else:
-            model = f"{_digest(model_folder(name))}:{_arithmetic()}"
-        return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))
+            return f"{name}={plugin.identity}"
+        return f"{_digest(model_folder(name))}:{_arithmetic()}"
 
     @cached_property
     def _model(self) -> Transformer | _WholeTexts:
         if self._plugin is not None:
             return _WholeTexts(self._plugin, batched=_equal_alone(self._plugin))
-        return _load(model_folder(self._params.model))
+        with working("loading the encoder"):
+            return _load(model_folder(self._params.model))
 
 
 @dataclass(frozen=True)
@@ -171,6 +215,10 @@ class _WholeTexts:
     def dim(self) -> int:
         return self.plugin.dim
 
+    def equal_below(self, texts: Sequence[str], *limits: int) -> list[bool]:
+        """Return False for each text, because only the model knows the tokens."""
+        return [False] * len(texts)
+
     def embed(
         self, texts: Sequence[str], max_tokens: int
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
@@ -180,6 +228,10 @@ class _WholeTexts:
             chunk = [well_formed(text) for text in texts[start : start + size]]
             vectors = self.plugin.embed(chunk, max_tokens=tokens)
             yield list(range(start, start + len(chunk))), unit(np.asarray(vectors))
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _equal_alone(plugin: EncoderPlugin) -> bool:

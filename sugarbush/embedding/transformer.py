@@ -75,6 +75,11 @@ class Transformer:
             )
             yield from _means(windows, vectors)
 
+    def equal_below(self, texts: Sequence[str], *limits: int) -> list[bool]:
+        """Return for each text whether the model reads the same tokens with each limit."""
+        read = [self._tokenize(texts, limit) for limit in limits]
+        return [all(windows == each[0] for windows in each) for each in zip(*read, strict=True)]
+
     def _batch_sizes(self, lengths: Sequence[int], pool: ThreadPoolExecutor) -> dict[int, int]:
         """Return the number of rows of a batch, by the number of tokens."""
         counts: dict[int, int] = defaultdict(int)

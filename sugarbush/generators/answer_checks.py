@@ -9,7 +9,8 @@ the wrong language may pass if they are short, mixed, or in another language of 
 Copies are recognized by runs of eight words, so paraphrases pass.
 
 Texts with half a surrogate pair or with control characters are refused, because they cannot be
-stored or printed.
+stored or printed. Texts with a control token of a chat template are refused, too, unless an example
+or the parent has the token (`sugarbush.generators.control_tokens`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 
 from sugarbush.data.shapes.interface import ShapeError
+from sugarbush.generators.control_tokens import final_text, has_new_token, without_notes
 from sugarbush.generators.interface import Problem, Request, VariationRequest
 from sugarbush.generators.prompts import BLANK, instructions
 from sugarbush.languages import ENGLISH, UNSPACED, script_of
@@ -97,8 +99,6 @@ _MARKUP = re.compile(
 _OBJECT = re.compile(r"""\s*[\[{]\s*+(?:\{\s*)?"[^"\n]*"\s*:""")
 # Matches half of a surrogate pair, or a control character that nobody types.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-# Matches the end of a model's thoughts, because some servers do not remove the thoughts.
-_THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(
@@ -159,6 +159,8 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
 def _problem_of(
     text: str, request: Request, prompt_texts: tuple[str, ...], looks: Sequence[_Look]
 ) -> Problem | None:
+    if has_new_token(text, prompt_texts):
+        return Problem.NOT_TEXT
     for problem, looks_so in looks:
         if looks_so(text) and not any(looks_so(other) for other in prompt_texts):
             return problem
@@ -172,19 +174,17 @@ def _says_something(character: str) -> bool:
     return character.isalnum() or unicodedata.category(character) == "So"
 
 
-def without_thoughts(text: str) -> str:
-    """Remove the model's thoughts, because some servers send them before the answer."""
-    return _THOUGHT.split(text)[-1]
-
-
 def bare_text(said: str, request: Request) -> str:
-    """Return an answer without the model's thoughts and without quotation marks around the text.
+    """Return an answer without what a chat template wrote around it, without a note that it is
+    invented, and without quotation marks around the text.
 
-    The marks stay if the text also contains such marks inside. The marks also stay if an example or
-    the parent has marks around its text.
+    A note and quotation marks stay if an example or the parent has them. Quotation marks also stay
+    if the text contains such marks inside.
     """
-    text = without_thoughts(said).strip()
-    if _in_quotes(text) and not any(map(_in_quotes, _prompt_texts(request))):
+    text, prompt_texts = final_text(said), _prompt_texts(request)
+    if not any(map(_has_note, prompt_texts)):
+        text = without_notes(text)
+    if _in_quotes(text) and not any(map(_in_quotes, prompt_texts)):
         return text[1:-1].strip()
     return text
 
@@ -277,6 +277,10 @@ def _prompt_texts(request: Request) -> tuple[str, ...]:
 def _in_quotes(text: str) -> bool:
     marks = text[:1] + text[-1:]
     return len(text) > 2 and marks in _QUOTES and not set(marks) & set(text[1:-1])
+
+
+def _has_note(text: str) -> bool:
+    return without_notes(text) != text.strip()
 
 
 def _refuses(text: str) -> bool:

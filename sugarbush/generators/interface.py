@@ -270,6 +270,12 @@ class GeneratorSettings(Section):
         """Return the entries for the public release card. Show only the last part of a path."""
         return GeneratorFacts(provider=self.name)
 
+    def require_packages(self) -> None:
+        """Raise ParamsError if an optional package that these settings need is missing.
+
+        Called before a record is read. Import nothing here. The default needs no such package.
+        """
+
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
         """Check that the generator can answer the longest requests of a run, `planned`.
 

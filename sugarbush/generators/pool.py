@@ -35,13 +35,11 @@ from sugarbush.generators.interface import (
 from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.generators.released_numbers import ReleasedNumbers
 from sugarbush.privacy.data_types import Released, merge_ids
-from sugarbush.progress import progress
 from sugarbush.randomness import Rng, public_rng
 from sugarbush.settings import PUBLIC_TEXTS
 
 _EXAMPLES_A_QUERY = 3  # the search starts from the mean embedding of this many examples
 _PAIRS_A_BLOCK = 1 << 24  # pairs (request, pool text) in one block; their cosines need 64 MiB
-_EMBEDDED_AT_ONCE = 512
 _TINY = np.finfo(np.float32).tiny
 
 
@@ -94,7 +92,7 @@ class Pool(GeneratorSettings):
         key = (self.name, self.sources, self.texts, context.base)
         if key not in context.memory:
             texts = self.public_texts(context.base, context.shape)
-            context.memory[key] = texts, _indexed(texts, context.embed)
+            context.memory[key] = texts, context.embed(texts)
         return PoolGenerator(
             *context.memory[key], params=self, seed=context.seed, embed=context.embed
         )
@@ -281,17 +279,6 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: NDArray[np.float32] = vectors / np.maximum(lengths, _TINY)
     return scaled
-
-
-def _indexed(texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
-    """Embed the pool (n, d), and show the progress. Cached embeddings take seconds."""
-    blocks = []
-    with progress(len(texts), what="index of the pool", unit="texts") as advance:
-        for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
-            block = texts[start : start + _EMBEDDED_AT_ONCE]
-            blocks.append(embed(block))
-            advance(len(block))
-    return np.concatenate(blocks)
 
 
 def _prompt(request: Request, rng: Rng) -> _Prompt:

@@ -19,7 +19,6 @@ from sugarbush.data.schema import Schema
 from sugarbush.data.settings import is_in_example
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
-from sugarbush.extras import require_extra
 from sugarbush.methods.interface import (
     FinalSet,
     MethodContext,
@@ -77,11 +76,15 @@ class CRT(CrtSettings, TrainedMethod):
 
     @property
     def facts(self) -> MethodFacts:
+        from sugarbush.training.crt.policies import extras_of
+
+        detectors = (*self.detectors, *filter(None, [self.conservative]))
         return MethodFacts(
             reads_codes=False,
             is_measured=False,
             pretrained=self.model if self.model in (TINY, LSTM) else None,
             files=self._files(),
+            extras=(("train",), *extras_of(detectors)),
             confidential_epsilon=self.epsilon,
         )
 
@@ -98,12 +101,9 @@ class CRT(CrtSettings, TrainedMethod):
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the detectors and the first model load. The detector `learned` is not opened,
         because its first use trains it."""
-        require_extra("train")
         from sugarbush.training.crt.policies import LEARNED, make_policy, make_public_policy
         from sugarbush.training.crt.start import check_start
 
-        if LEARNED in (*self.detectors, self.conservative):
-            require_extra("redaction", "faker")
         if self.detectors != (LEARNED,):
             named = [name for name in self.detectors if name != LEARNED]
             make_policy(named, threshold=self.threshold)

@@ -31,9 +31,8 @@ from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.parts import Lineage, Records
 from sugarbush.evolution.population import load_population, save_population
 from sugarbush.evolution.scorers import KernelScorer
-from sugarbush.evolution.starts import METADATA, TABLE
+from sugarbush.evolution.starts import TABLE
 from sugarbush.evolution.targets import targets_by_rows
-from sugarbush.extras import require_extra
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import (
     TRAINING,
@@ -51,13 +50,15 @@ from sugarbush.privacy.budget import (
     Subsampling,
     noise_within,
     with_bound,
+    with_gaussian_bound,
     with_subsampling,
 )
 from sugarbush.privacy.data_types import Private, Released, merge_ids
-from sugarbush.privacy.events import DpSgdBound
+from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.privacy.remarks import DPSGD_NOISE
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.spending import spending_of
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
 from sugarbush.settings import AtLeastOne, Count, Positive
@@ -174,6 +175,7 @@ class DPFT(TrainedMethod):
             starts_from=model,
             pretrained=TINY if self.training.model == TINY else None,
             uses_encoder=self.record_scorer is not None,
+            extras=(("train",),),
             card_settings={
                 **self.training.model_dump(mode="json"),
                 "model": model,
@@ -188,7 +190,6 @@ class DPFT(TrainedMethod):
         the check uses a new GPT-2, because stage `pretrain` may not have run yet.
         Raises ParamsError and PrivacyError.
         """
-        require_extra("train")
         settings = self.training
         from sugarbush.training.device import open_device
 
@@ -215,21 +216,24 @@ class DPFT(TrainedMethod):
             performance=_performance(training, device, max_length=settings.max_length),
         )
 
-    def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
+    def final_plan(
+        self, plan: BudgetPlan, privacy: PrivacySettings, *, beside_profile: bool
+    ) -> BudgetPlan:
         """Return `plan` with the cost of training, which also covers repeated steps.
 
         If the setting `records` is null, the DP record count decides the steps. The cost is then a
-        bound for every count. So the plan depends on settings only.
+        bound for every count. So the plan depends on settings only. Beside a profile, the cost is a
+        bound that composes with it.
         """
         if not plan.holds(TRAINING):
             return plan
         records, epsilon = self.training.records, privacy.epsilon
+        steps = self._charged_steps(self._schedule(_MANY_UNITS if records is None else records))
+        if beside_profile:
+            return with_gaussian_bound(plan, TRAINING, steps)
         if records is None:
-            return with_bound(
-                plan, TRAINING, self._charged_steps(self._schedule(_MANY_UNITS)), epsilon=epsilon
-            )
-        steps = {TRAINING: self._charged_steps(self._schedule(records))}
-        return with_subsampling(plan, steps, epsilon=epsilon)
+            return with_bound(plan, TRAINING, steps, epsilon=epsilon)
+        return with_subsampling(plan, {TRAINING: steps}, epsilon=epsilon)
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Train a model, or restore the model of an earlier run.
@@ -391,9 +395,9 @@ class DPFT(TrainedMethod):
         )
         planned = inputs.private.budget.of(TRAINING).subsampled
         assert planned is not None
-        bound = planned if isinstance(planned, DpSgdBound) else None
-        if bound is not None:
-            planned = noise_within(bound, self._charged_steps(schedule))
+        bound = None
+        if not isinstance(planned, PoissonGaussian):
+            bound, planned = planned, noise_within(planned, self._charged_steps(schedule))
         return Mechanism(
             rate=schedule.rate,
             steps=schedule.steps,
@@ -508,16 +512,18 @@ class DPFT(TrainedMethod):
     ) -> TrainedModel:
         from sugarbush.training.dpsgd.model_card import model_card
 
+        training_ids = json.loads((finished / "ledger_ids.json").read_text())
+        ids = (*inputs.public.metadata.ledger_ids, *training_ids)
+        ledger = inputs.private.ledger()
         card = model_card(
             mechanism,
             **json.loads((finished / _STEPS).read_text()),
-            others=[inputs.private.budget.of(METADATA).event],
+            spending=spending_of(ledger.snapshot(), (*ledger.profiles(), *ids)),
             unit=inputs.private.privacy.unit,
             records_per_unit=inputs.private.privacy.records_per_user,
             delta=inputs.private.privacy.delta,
             settings=self.training,
         )
-        training_ids = json.loads((finished / "ledger_ids.json").read_text())
 
         def save(folder: Path) -> None:
             for path in finished.iterdir():
@@ -527,7 +533,7 @@ class DPFT(TrainedMethod):
 
         return TrainedModel(
             save=save,
-            ledger_ids=(*inputs.public.metadata.ledger_ids, *training_ids),
+            ledger_ids=ids,
             run=run,
             internal=internal,
         )

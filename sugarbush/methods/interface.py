@@ -248,9 +248,10 @@ class MethodFacts:
     `reads_codes`: it uses attribute values of the private texts. `is_measured`: metrics evaluate
     its texts. `starts_from` is the model that it fine-tunes, for the card, and `pretrained` the
     model of stage pretrain that it needs. `files` are the files in its settings, with the names of
-    the settings; a file may be private. `remarks` are sentences for the card, besides those of its
-    mechanisms. `confidential_epsilon` is the epsilon of a method without DP that keeps secrets
-    confidential.
+    the settings; a file may be private. `extras` are the extras of optional packages that it needs,
+    each followed by its packages if not all of them are needed. `remarks` are sentences for the
+    card, besides those of its mechanisms. `confidential_epsilon` is the epsilon of a method without
+    DP that keeps secrets confidential.
     """
 
     asks_generator: bool = False
@@ -260,6 +261,7 @@ class MethodFacts:
     starts_from: str | None = None
     pretrained: str | None = None
     files: tuple[tuple[str, str], ...] = ()
+    extras: tuple[tuple[str, ...], ...] = ()
     remarks: tuple[str, ...] = ()
     confidential_epsilon: float | None = None
     card_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -308,8 +310,11 @@ class Method(Section):
         """Plan all requests to the generator, for estimates and limits of cost."""
         return ()
 
-    def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
-        """Complete `plan` with the cost of training, from settings alone."""
+    def final_plan(
+        self, plan: BudgetPlan, privacy: PrivacySettings, *, beside_profile: bool
+    ) -> BudgetPlan:
+        """Complete `plan` with the cost of training, from settings alone. With `beside_profile`,
+        the settings may depend on a profile of the records."""
         return plan
 
 

@@ -24,7 +24,11 @@ _STEPS, _PRECISION = 14, 2e-3  # of the search for a plan beside a profile
 
 
 def plan_for(
-    privacy: PrivacySettings, methods: Iterable[Method], *, figures: Sequence[BudgetRequest] = ()
+    privacy: PrivacySettings,
+    methods: Iterable[Method],
+    *,
+    figures: Sequence[BudgetRequest] = (),
+    beside_profile: bool = False,
 ) -> BudgetPlan:
     """Divide the budget of a run among its mechanisms, before the first mechanism runs.
 
@@ -32,8 +36,8 @@ def plan_for(
     parts of its share. If no mechanism is paid by a pool, its budget goes to the other pool. The
     requests `figures` get their own shares, and the methods get the rest. If no method has a
     mechanism, the figures get everything. The cost of every mechanism is final in this plan
-    (`Method.final_plan`). Raises ParamsError if the number of rounds is so large that the counts
-    are only noise.
+    (`Method.final_plan`). With `beside_profile`, the run may depend on a profile of the records.
+    Raises ParamsError if the number of rounds is so large that the counts are only noise.
     """
     methods = tuple(methods)
     requests = _in_order(request for method in methods for request in method.budget_requests())
@@ -56,7 +60,7 @@ def plan_for(
         records_per_unit=privacy.records_per_user,
     )
     for method in methods:
-        plan = method.final_plan(plan, privacy)
+        plan = method.final_plan(plan, privacy, beside_profile=beside_profile)
     return plan
 
 
@@ -89,7 +93,7 @@ def plan_beside(
         if epsilon < SMALLEST_EPSILON:
             break
         smaller = privacy.model_copy(update={"epsilon": epsilon})
-        plan = plan_for(smaller, methods, figures=figures)
+        plan = plan_for(smaller, methods, figures=figures, beside_profile=True)
         whole = total(plan.planned)
         if whole > privacy.epsilon:
             high = epsilon

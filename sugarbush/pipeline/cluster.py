@@ -43,6 +43,12 @@ def engine(name: str) -> MapParts | None:
     return ProcessPool(len(devices) or thread_count(), devices)
 
 
+def require_packages(name: str) -> None:
+    """Raise ParamsError if `run.cluster` is the address of a scheduler and Dask is missing."""
+    if name not in (LOCAL, PROCESSES):
+        require_extra("cluster")
+
+
 def visible_devices() -> tuple[str, ...]:
     """Return the GPUs in CUDA_VISIBLE_DEVICES, in order. Without this variable, return all GPUs of
     this machine.
@@ -107,7 +113,7 @@ class Dask:
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
         """Raises ParamsError without Dask or a scheduler, and FailureError if a worker fails."""
-        require_extra("cluster")
+        require_packages(self.address)
         import dask
         from distributed import Client, as_completed
 

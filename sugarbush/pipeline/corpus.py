@@ -15,9 +15,17 @@ from itertools import chain, groupby
 from typing import Any
 
 from sugarbush.data.formats.rows import Reading, require_columns
+from sugarbush.data.numbers import NotationsOfColumns
+from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.private_store import HELDOUT, TRAIN, PreparedDigests, PreparedFiles
 from sugarbush.data.reading import FilePart, Row, file_parts, part_batches, row_batches
-from sugarbush.data.records import Record, shape_of, usable, wanted_columns
+from sugarbush.data.records import (
+    Record,
+    require_decimal_signs,
+    shape_of,
+    usable,
+    wanted_columns,
+)
 from sugarbush.data.remote import Source, source_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
@@ -60,6 +68,7 @@ class _PartFacts:
     totals: SplitTotals = field(default_factory=SplitTotals)
     bad: Counter[str] = field(default_factory=Counter)
     missing: frozenset[str] = frozenset()
+    notations: NotationsOfColumns = field(default_factory=NotationsOfColumns)
     rows: int = 0
     digests: PreparedDigests | None = None
     error: InputError | None = None
@@ -171,7 +180,12 @@ class _PartSplitter:
                 missing.difference_update(row.fields)
             facts.rows, facts.missing = facts.rows + len(rows), frozenset(missing)
             records, dropped = usable(
-                rows, self.params, self.schema, source=source, setting=self.setting
+                rows,
+                self.params,
+                self.schema,
+                source=source,
+                setting=self.setting,
+                notations=facts.notations,
             )
             facts.bad.update(dropped)
             yield source, records
@@ -199,6 +213,8 @@ class SplitCorpus:
     ) -> None:
         self._parts, self._read, self._project = parts, read, project
         self._source, self._setting = source, setting
+        private_columns = project.settings.publication.private_columns
+        refuse_private_columns(project.schema, project.settings.prepare, private_columns)
         self._inputs = PublicInputs(project, donated=donated)
         self._public = self._inputs.texts
         self.bounds = project.settings.contribution_bounds
@@ -283,6 +299,12 @@ class SplitCorpus:
             last.require_unchanged()
         if not any(own.rows for own in facts.values()):
             raise InputError(f"{self._source}: has no rows (setting {self._setting})")
+        notations = NotationsOfColumns()
+        for own in facts.values():
+            notations.merge(own.notations)
+        require_decimal_signs(
+            notations, self._project.schema, source=self._source, setting=self._setting
+        )
         comparison = self._inputs.comparison()
         for findings in found:
             comparison.merge(findings.compared)

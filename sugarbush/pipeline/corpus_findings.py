@@ -5,16 +5,18 @@ The findings depend on private rows and are exact. Show them on the operator's t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.records import Record
-from sugarbush.data.split import unmatched_attributes
+from sugarbush.data.split import Unmatched, unmatched_values
 from sugarbush.errors import BudgetExceededError, LedgerError
 from sugarbush.pipeline.corpus import SplitCorpus, read_corpus
 from sugarbush.pipeline.project import Project
+from sugarbush.progress import working
 
+CHARACTERS_PER_TOKEN = 4
 _REASONS = {
     "public": "equal to a public text (donated, of the pool or of pretrain.sources)",
     "left to the pool": "left to the pool (prepare.exclude_share)",
@@ -24,22 +26,42 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFindings:
-    """The attributes without a listed value in any row, the exact tally of the rows by use, and the
-    keyed fingerprint of the corpus."""
+    """The listed values that no row has, the exact tally of the rows by use, the keyed fingerprint
+    of the corpus, and the number of characters that the encoder reads."""
 
-    unmatched: tuple[str, ...]
+    unmatched: tuple[Unmatched, ...]
     tally: Mapping[str, int]
     fingerprint: tuple[str, ...]
+    characters: int
 
 
 def corpus_findings(project: Project) -> CorpusFindings:
     """Read the corpus as stage prepare does, and write nothing. Raises InputError for a corpus that
     stage prepare would refuse, also if public texts overlap the records."""
-    corpus = read_corpus(project)
-    unmatched = unmatched_attributes(_records(corpus), project.schema)
-    return CorpusFindings(
-        unmatched=tuple(unmatched), tally=corpus.tally, fingerprint=corpus.fingerprint
-    )
+    with working("reading every row"):
+        corpus = read_corpus(project)
+        counter = _Characters(CHARACTERS_PER_TOKEN * project.settings.embedding.max_tokens)
+        unmatched = unmatched_values(
+            (record.raw for record in counter.counted(_records(corpus))), project.schema
+        )
+        return CorpusFindings(
+            unmatched=tuple(unmatched),
+            tally=corpus.tally,
+            fingerprint=corpus.fingerprint,
+            characters=counter.characters,
+        )
+
+
+class _Characters:
+    """Counts the characters of records, at most `most` of each."""
+
+    def __init__(self, most: int) -> None:
+        self.characters, self._most = 0, most
+
+    def counted(self, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            self.characters += min(len(record.text), self._most)
+            yield record
 
 
 def _records(corpus: SplitCorpus) -> Iterator[Record]:

@@ -1,8 +1,8 @@
 """Generates dvc.yaml from the declarations of the stages.
 
 Stage `fingerprint` writes data/stamps/settings.json on every run. DVC compares sections of this
-file. The file contains the resolved settings that affect an output, the planned noise, and digests
-of the code of stages that spend no budget. So defaults can be in code instead of params.yaml.
+file. The file contains the resolved settings that affect an output, the planned noise, and a digest
+of the code. So defaults can be in code instead of params.yaml.
 `python -m sugarbush.pipeline.dvc` prints dvc.yaml.
 """
 
@@ -108,8 +108,8 @@ def parameter_keys(stage: Stage) -> list[str]:
     """Return the stage's keys in settings.json, with `{method}` in place of a method's name."""
     keys = [f"settings.{section}" for section in stage.settings]
     keys += [f"plan.{part}" for part in stage.plan]
-    if stage.code:
-        keys.append(f"code.{stage.name}")
+    if stage.depends_on_code:
+        keys.append("code")
     if stage.version is not None:
         keys.append(f"versions.{stage.name}")
     return keys

@@ -1,23 +1,28 @@
-"""Mends the files of DVC that a kill cut off: dvc.lock, and the list of running processes.
+"""Repairs the files of DVC that a kill cut off: dvc.lock, and the list of running processes.
 
-DVC writes dvc.lock in place, so a kill can leave it empty or cut off, and DVC then refuses to run.
-Each stage therefore copies the file that DVC has just read to .dvc/tmp, which is in no commit. A
-copy lacks the entry of the last stage only. That stage runs again and restores its stored results.
-DVC's list of running processes is written in place, too. It needs no copy: without it, none runs.
+DVC writes dvc.lock in place, so a kill can leave it empty or cut off. DVC then refuses to run, or
+an entry lacks the names by which this machine knows its own release. Each run and each stage
+therefore copies the file that DVC has just read to .dvc/tmp, which is in no commit. A copy lacks
+the entry of the last stage only. That stage runs again and restores its stored results. DVC's list
+of running processes is written in place, too. It needs no copy: without it, none runs.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sugarbush.paths import atomic_file
+from sugarbush.pipeline.graph import STAGES
 
 LOCK = "dvc.lock"
 COPY = ".dvc/tmp/dvc.lock"
 RUNNING = ".dvc/tmp/rwlock"
+_SPENDING = tuple(stage.name.encode() for stage in STAGES if stage.spends)
 
 
 def copy_lock(base: Path) -> None:
@@ -28,13 +33,32 @@ def copy_lock(base: Path) -> None:
             temporary.write_bytes(lock.read_bytes())
 
 
+def code_of_last_run(base: Path) -> str | None:
+    """Return the digest of the code that wrote the present results, or None without a result."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        stages = YAML(typ="safe").load((base / LOCK).read_text(encoding="utf-8"))["stages"]
+        found = stages["prepare"]["params"]["data/stamps/settings.json"]["code"]
+    except (OSError, ValueError, YAMLError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
 def restore_lock(base: Path) -> None:
-    """Replace a dvc.lock that DVC cannot read by its copy. Delete an empty one without a copy.
-    A file with a merge conflict stays, and so does each file while another DVC process runs. Delete
-    a list of running processes that DVC cannot read."""
-    _remove_cut_list(base / RUNNING)
+    """Replace a dvc.lock that is cut off by its copy, or delete it if it names no release and has
+    no copy. Copy a whole one, because DVC may write it before the first stage can copy it.
+
+    A file with a merge conflict stays, and so does each file while another DVC process runs. Remove
+    ended processes from DVC's list of running processes.
+    """
+    _forget_ended_processes(base / RUNNING)
     lock, copy = base / LOCK, base / COPY
-    if not lock.exists() or _readable(lock):
+    if not lock.exists():
+        return
+    if _is_whole(lock):
+        copy_lock(base)
         return
     from dvc.lock import LockError
     from dvc.repo import Repo
@@ -42,37 +66,70 @@ def restore_lock(base: Path) -> None:
     try:
         with Repo(str(base)) as repo, repo.lock:
             content = lock.read_bytes()
-            if _readable(lock) or b"\n<<<<<<< " in b"\n" + content:
+            if _is_whole(lock) or b"\n<<<<<<< " in b"\n" + content:
                 return
-            if copy.exists() and _readable(copy):
+            if copy.exists() and _is_whole(copy):
                 with atomic_file(lock, public=True) as temporary:
                     temporary.write_bytes(copy.read_bytes())
                 warnings.warn(f"{LOCK} was cut off. Its last copy replaces it", stacklevel=2)
-            elif not content:
+            elif not any(name in content for name in _SPENDING):
                 lock.unlink()
     except LockError:
         return
 
 
-def _remove_cut_list(path: Path) -> None:
-    if not path.exists() or _is_json(path):
+def _forget_ended_processes(path: Path) -> None:
+    """Remove the processes that have ended from DVC's list, or delete a list that is cut off.
+
+    DVC removes an ended process itself, but not if its number belongs to another program by now, as
+    it does after the restart of a container.
+    """
+    if not path.exists():
+        return
+    running = _only_running(path)
+    if running is not None and running == _content_of(path):
         return
     from dvc.lock import LockError, make_lock
 
     # DVC holds this lock while it writes the list, and another process waits for it.
     with suppress(LockError), make_lock(f"{path}.lock", tmp_dir=str(path.parent)):
-        if not _is_json(path):
+        if (running := _only_running(path)) is None:
             path.unlink(missing_ok=True)
+        else:
+            with atomic_file(path) as temporary:
+                temporary.write_text(json.dumps(running))
 
 
-def _is_json(path: Path) -> bool:
+def _only_running(path: Path) -> Any:
+    """Return DVC's list without ended processes. The result is None for a list that DVC cannot
+    read."""
     try:
-        json.loads(path.read_bytes())
+        found = _content_of(path)
+        read = {name: [i for i in own if _is_dvc(i)] for name, own in found["read"].items()}
+        write = {name: info for name, info in found["write"].items() if _is_dvc(info)}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return {"write": write, "read": {name: own for name, own in read.items() if own}}
+
+
+def _content_of(path: Path) -> Any:
+    """Return DVC's list. A missing or empty part of the list is an empty mapping."""
+    try:
+        found = json.loads(path.read_bytes())
     except FileNotFoundError:
+        found = {}
+    return {"write": {}, "read": {}} | found
+
+
+def _is_dvc(info: Mapping[str, Any]) -> bool:
+    import psutil
+
+    try:
+        return any("dvc" in part for part in psutil.Process(info["pid"]).cmdline())
+    except psutil.AccessDenied:
         return True
-    except ValueError:
+    except psutil.Error:
         return False
-    return True
 
 
 def _readable(path: Path) -> bool:
@@ -86,3 +143,25 @@ def _readable(path: Path) -> bool:
     except DvcException:
         return False
     return True
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether DVC accepts the file, and its last entry is not cut off.
+
+    A part of a YAML file is often a valid YAML file. DVC writes the outputs of an entry last, each
+    with its path, its digest and its size.
+    """
+    if not path.read_bytes().endswith(b"\n") or not _readable(path):
+        return False
+    from ruamel.yaml import YAML
+
+    found = YAML(typ="safe").load(path.read_text(encoding="utf-8")) or {}
+    if not (entries := found.get("stages")):
+        return False
+    name, entry = next(reversed(entries.items()))
+    outputs = entry.get("outs", ())
+    return not any(
+        len(outputs) != len(stage.outputs) or any("size" not in out for out in outputs)
+        for stage in STAGES
+        if stage.name == name.partition("@")[0]
+    )

@@ -27,13 +27,13 @@ from sugarbush.pipeline.measuring import MeasuredFigures
 from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
 from sugarbush.pipeline.method_output import write_final_set, write_first_candidates
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.public_quality import charges_of_quality, measured_before, quality_of
+from sugarbush.pipeline.public_quality import quality_of
 from sugarbush.pipeline.rehearsal import require_rehearsal
 from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.report.model import PublicData
+from sugarbush.report.model import PublicData, ReleaseFacts
 from sugarbush.report.verdict import Verdict
 
 
@@ -71,26 +71,23 @@ class FinishedRun:
     figures: MeasuredFigures | None = field(repr=False)
 
     @property
-    def own_charges(self) -> tuple[str, ...]:
+    def ledger_ids(self) -> tuple[str, ...]:
         """The entries that were charged for the texts and their figures, without repetition."""
         run = (*self.metadata_ids, *self.final.lineage.ledger_ids)
         figures = () if self.figures is None else self.figures.ledger_ids
         return tuple(dict.fromkeys((*self.ledger.profiles(), *run, *figures)))
 
-    @property
-    def ledger_ids(self) -> tuple[str, ...]:
-        """The entries on the card: `own_charges`, or all if other releases were measured, too."""
-        measured = charges_of_quality(self.ledger.entries(), self.figures)
-        return tuple(dict.fromkeys((*self.own_charges, *measured)))
-
     def card(self) -> Mapping[str, Any] | None:
-        """Return the release card, or None if the method has no DP guarantee."""
-        from sugarbush.pipeline.release_facts import release_facts, text_counts
+        """Return the card by the ledger as it is now, or None without a DP guarantee."""
         from sugarbush.report.card import release_card
 
-        if self.method.stays_private:
-            return None
-        facts = release_facts(
+        return None if self.method.stays_private else release_card(self.facts())
+
+    def facts(self) -> ReleaseFacts:
+        """Collect what the card states, by the ledger as it is now."""
+        from sugarbush.pipeline.release_facts import release_facts, text_counts
+
+        return release_facts(
             self.settings,
             self.schema,
             ledger=self.ledger,
@@ -106,9 +103,7 @@ class FinishedRun:
                 labels={self.method.name: self.labels},
                 counts=self.counts,
             ),
-            measured_before=measured_before(self.ledger.entries(), self.figures),
         )
-        return release_card(facts)
 
     def public_data(self) -> PublicData:
         """Collect the values of the public page. The method must have a DP guarantee."""

@@ -137,7 +137,8 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
     from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:
-        changed = (set(map(_name, repo.status())) - {FIRST}) & set(stages.graph)
+        always = {stage.name for stage in STAGES if stage.always}
+        changed = (set(map(_name, repo.status())) - always) & set(stages.graph)
     found = changed.union(*(nx.ancestors(stages.graph, name) for name in changed))
     return found & set(stages.others)
 
@@ -302,6 +303,34 @@ def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path =
     create_markdown_artifact(key="release-card", markdown=card)
     report = report_markdown(folder, load_params(folder / FILE))
     create_markdown_artifact(key="report", markdown=report)
+
+
+def result_lines(folder: Path = Path()) -> list[str]:
+    """Return the verdicts, the guarantee, and the place of the release card. All lines are public.
+
+    A flow logs them, because Prefect's page of a run shows the log first.
+    """
+    from sugarbush.pipeline.judging import read_verdicts
+    from sugarbush.report.templating import upper_bound
+
+    roots = Roots(folder)
+    card_file = roots.published / "release_card.json"
+    if not card_file.exists():
+        return ["Nothing is released: the texts of these methods stay private."]
+    lines = []
+    for name, verdict in read_verdicts(roots).items():
+        reasons = f": {'; '.join(verdict.reasons)}" if verdict.reasons else ""
+        lines.append(f"verdict ({name}): {verdict.grade}{reasons}")
+    card = json.loads(card_file.read_text(encoding="utf-8"))
+    promise, budget = card["promise"], card["budget"]
+    lines += [
+        f"epsilon: {upper_bound(promise['epsilon'])} at delta {upper_bound(promise['delta'])}, per "
+        f"{promise['unit']}",
+        f"dataset total: {upper_bound(budget['dataset_total_epsilon'])} of a cap of "
+        f"{upper_bound(budget['dataset_cap_epsilon'])}",
+        f"release card: {roots.published / 'release_card.md'}, and the artifact release-card",
+    ]
+    return lines
 
 
 def report_markdown(folder: Path, settings: ProjectSettings) -> str:

@@ -29,6 +29,7 @@ from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.snapshots import Snapshots
 
 _SETTINGS = f"{STAMPS}/settings.json"
+_SPENDING = {stage.name for stage in STAGES if stage.spends}
 _STAMPS = (f"{STAMPS}/train_texts.json", f"{STAMPS}/train_codes.json")
 
 
@@ -75,13 +76,12 @@ def _charged_stages(
     stages: Mapping[str, Any], privacy: PrivacySettings
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the stages of dvc.lock that spent budget of the dataset."""
-    spending = {stage.name for stage in STAGES if stage.spends}
     own = {
         "settings.privacy.dataset": privacy.dataset,
         "settings.privacy.purpose": privacy.purpose.value,
     }
     for name, entry in stages.items():
-        if name.partition("@")[0] not in spending:
+        if name.partition("@")[0] not in _SPENDING:
             continue
         settings = entry.get("params", {}).get(_SETTINGS, {})
         if any(settings.get(setting, value) != value for setting, value in own.items()):
@@ -96,7 +96,8 @@ def _charged_stages(
 def _stages_of(path: Path) -> Mapping[str, Any]:
     try:
         stages = yaml.safe_load(path.read_text(encoding="utf-8"))["stages"]
-        for entry in stages.values():
+        for name, entry in stages.items():
+            _ = entry["outs"] if name.partition("@")[0] in _SPENDING else None
             _ = [each["path"] for kind in ("deps", "outs") for each in entry.get(kind, ())]
             _ = entry.get("params", {}).get(_SETTINGS, {}).items()
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError):

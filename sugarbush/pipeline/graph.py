@@ -6,8 +6,9 @@
        └─ pretrain ─ finetune@m ─ generate@m ──┼─ evaluate ─┼─ report
                                                └─ audit ────┘
 
-A stage that spends budget depends on settings, on random names that stand for the private data, and
-on its own version number. Such a stage does not depend on code, because an edited comment must not
+Every stage depends on its settings and inputs. A stage that spends nothing also depends on all code
+of the package and of its plug-ins, so none of its outputs stays after an upgrade. A stage that
+spends budget depends on its own version number in place of code, because an edited comment must not
 cost epsilon.
 """
 
@@ -31,10 +32,6 @@ _LOOK = "data/released/look"
 _PROMISE = (*_LEDGER, "privacy.unit", "privacy.records_per_user", "privacy.delta")
 
 
-def _code(*modules: str) -> tuple[str, ...]:
-    return tuple(f"sugarbush.{module}" for module in modules)
-
-
 def _stamp(name: str, *, persist: bool = False) -> Output:
     return Output(path=f"{STAMPS}/{name}.json", keyed=True, persist=persist)
 
@@ -45,6 +42,7 @@ STAGES = (
         description="write the embedded example: corpus, schema and donated examples",
         inputs=("params.yaml",),
         outputs=(Output(path="data/public/example", persist=True),),
+        always=True,
     ),
     Stage(
         name="fingerprint",
@@ -61,7 +59,6 @@ STAGES = (
         description="check the data file, and split the records into training and held-out records",
         inputs=(f"{STAMPS}/corpus.json", _SCHEMA, f"{STAMPS}/donated.json", _POOL),
         settings=("prepare", "privacy.unit", "privacy.records_per_user"),
-        code=_code("data", "pipeline.stages.prepare"),
         outputs=(_stamp("prepare", persist=True), _stamp("train_texts", persist=True)),
     ),
     Stage(
@@ -69,7 +66,6 @@ STAGES = (
         description="write one row of attribute values for each text",
         inputs=(_PREPARED, _SCHEMA, f"{STAMPS}/donated.json"),
         settings=("extract_metadata", "embedding", "prepare"),
-        code=_code("attributes", "data", "embedding", "pipeline.stages.extract_metadata"),
         outputs=(
             _stamp("extract_metadata", persist=True),
             _stamp("train_codes", persist=True),
@@ -104,7 +100,6 @@ STAGES = (
         description="write the first candidates from DP metadata and donated examples",
         inputs=(_METADATA, _LOOK, _DONATED, _SCHEMA, _POOL, _CODES),
         settings=(_METHOD, "initialise", "seed", *_GENERATOR, *_LEDGER),
-        code=_code("evolution.initialisation", "methods", "pipeline.stages.initialise"),
         outputs=(Output(path="data/released/initial/{method}", persist=True),),
         by_method=True,
     ),
@@ -144,14 +139,6 @@ STAGES = (
             *_LEDGER,
         ),
         plan=(_METHOD,),
-        code=_code(
-            "attributes.reader",
-            "evolution.enlarge",
-            "evolution.herding",
-            "evolution.initialisation",
-            "methods",
-            "pipeline.stages.enlarge",
-        ),
         outputs=(Output(path="data/released/enlarge/{method}", persist=True),),
         by_method=True,
     ),
@@ -160,7 +147,6 @@ STAGES = (
         description="train the small models that training starts from, on public text",
         inputs=(_DONATED, _SCHEMA, _POOL),
         settings=("pretrain", "seed", "by_method"),
-        code=_code("examples", "pipeline.stages.pretrain", "training.crt.lstm"),
         outputs=(Output(path="data/public/pretrained"),),
     ),
     Stage(
@@ -217,13 +203,6 @@ STAGES = (
         description="compare the texts of each round with held-out real texts (internal)",
         inputs=(_PREPARED, _EXTRACTED, _SCHEMA, _POOL, _DONATED, _INITIAL, _ENLARGED, _GENERATED),
         settings=("evaluate", "seed", "methods", "embedding", "extract_metadata", "generator"),
-        code=_code(
-            "attributes",
-            "embedding",
-            "evaluation",
-            "pipeline.evaluator",
-            "pipeline.stages.evaluate",
-        ),
         outputs=(_stamp("evaluate", persist=True),),
     ),
     Stage(
@@ -231,7 +210,6 @@ STAGES = (
         description="attack the texts and the methods, on public data (internal)",
         inputs=(_PREPARED, _EXTRACTED, _SCHEMA, _ENLARGED, _GENERATED),
         settings=("audit", "methods", "by_method", "privacy", "embedding", "synthesize_metadata"),
-        code=_code("audits", "pipeline.stages.audit"),
         outputs=(_stamp("audit", persist=True),),
     ),
     Stage(
@@ -264,7 +242,6 @@ STAGES = (
             "embedding",
             "synthesize_metadata",
         ),
-        code=_code("pipeline.stages.report", "report"),
         outputs=(Output(path="reports/public", persist=True),),
     ),
 )

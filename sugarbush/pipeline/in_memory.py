@@ -88,7 +88,8 @@ class Corpus:
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
         """Return unit vectors (n, d) of the texts, from the private or the public cache."""
-        return Encoder(self.settings.embedding, cache=self.embeddings[private]).encode(texts)
+        cache = self.embeddings[private]
+        return Encoder(self.settings.embedding, cache=cache, private=private).encode(texts)
 
 
 class InMemoryProject(Project):
@@ -157,7 +158,8 @@ class InMemoryProject(Project):
         return dict(self._corpus.names)
 
     def encoder(self, *, private: bool) -> Encoder:
-        return Encoder(self.settings.embedding, cache=self._corpus.embeddings[private])
+        cache = self._corpus.embeddings[private]
+        return Encoder(self.settings.embedding, cache=cache, private=private)
 
     def generator_context(self, stage: str) -> GeneratorContext:
         memory = self._corpus.generators.setdefault(self.settings.embedding, {})
@@ -209,7 +211,7 @@ def prepare_corpus(
     examples = read_donated_codes(
         donated_frame,
         schema=schema,
-        embed=Encoder(settings.embedding, cache=embeddings[False]).encode,
+        embed=Encoder(settings.embedding, cache=embeddings[False], private=False).encode,
         labeller=None,
         settings=settings.extract_metadata,
     )

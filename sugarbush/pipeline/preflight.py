@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from sugarbush.embedding.encoder import BUNDLED
 from sugarbush.errors import ParamsError
@@ -17,6 +18,9 @@ from sugarbush.methods.interface import PlannedCalls, Planning
 from sugarbush.pipeline.length_notices import length_notices
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
+
+if TYPE_CHECKING:  # slow imports
+    from sugarbush.attributes.llm_labels import Labeller
 
 _RATIO = ByPredictedScores.ratio
 # Minimum for English prose. Other languages need more tokens.
@@ -54,6 +58,13 @@ def check_generator(project: Project) -> None:
     asked = requests_in_shape(planned, project.schema.shape)
     generator = project.settings.generator.chosen
     generator.preflight(project.generator_context("check"), Released(asked))
+
+
+def check_labeller(project: Project, labeller: Labeller) -> None:
+    """Check the endpoint that labels texts, with a public text that is as long as the settings and
+    the donated texts say. The length of a private text decides nothing."""
+    planned = "word " * project.settings.initialise.length.longest
+    labeller.check(max([*project.donated_texts(), planned], key=len))
 
 
 def refuse_cut_answers(project: Project, donated: Sequence[str]) -> tuple[Request, ...]:

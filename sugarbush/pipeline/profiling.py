@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from sugarbush import versions
 from sugarbush.attributes.placeholders import SUBJECT, TONE
+from sugarbush.data.private_columns import (
+    PRIVATE,
+    private_name,
+    private_names,
+    refuse_private_columns,
+)
 from sugarbush.data.private_store import TRAIN, digest_of_frame
 from sugarbush.data.reading import (
     Row,
@@ -22,7 +29,7 @@ from sugarbush.data.reading import (
 )
 from sugarbush.data.records import Record, donated_records, shape_of, wanted_columns
 from sugarbush.data.remote import Source, source_of
-from sugarbush.data.schema import Attribute, Schema, load_schema
+from sugarbush.data.schema import Schema, UnlistedColumn, load_schema
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape
 from sugarbush.data.table_digest import keyed_digest
@@ -49,7 +56,7 @@ from sugarbush.profiling.measure import draw_profile
 from sugarbush.profiling.plan import ProfilePlan, plan_profile
 from sugarbush.profiling.release import Profile
 from sugarbush.profiling.topics import topics_of
-from sugarbush.progress import progress
+from sugarbush.progress import progress, working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +100,10 @@ class ProfileRequest:
         Raises BudgetExceededError, before anything is read, if the cap does not allow the profile
         together with a run. Raises InputError for a file that stage prepare would refuse.
         """
+        with working("profile of the records"):
+            return self._released(forced=forced)
+
+    def _released(self, *, forced: bool) -> Profile:
         project, ledger = self.project, self.project.ledger(rehearse=False)
         by_user = project.settings.privacy.unit is Unit.USER
         with project.open_store(STAGE, self._key(), forced=forced) as store:
@@ -247,8 +258,10 @@ def _needs_new_slack(
     Either a draw was lost: its mechanism was charged, but has no result. Or another plan has taken
     the slack of the stored plan before this run charged a set.
     """
-    charged = {entry.event for entry in ledger.entries() if entry.run == run}
-    if any(plan.events[name] in charged for name in missing):
+    charged = Counter(entry.event for entry in ledger.entries() if entry.run == run)
+    finished = Counter(event for name, event in plan.events.items() if name not in missing)
+    lost = charged - finished  # several mechanisms have equal events
+    if any(plan.events[name] in lost for name in missing):
         return True
     has_slack = any(isinstance(event, ThresholdedGaussian) for event in charged)
     return not has_slack and plan.deltas(missing) > ledger.next_slack()
@@ -273,7 +286,7 @@ def _one_record_per_user(
     )
     copy = project.with_settings(changed)
     attributes = [
-        Attribute(name=f"column_{number}", column=column, values=("unread",))
+        UnlistedColumn(name=f"column_{number}", column=column)
         for number, column in enumerate(columns)
     ]
     schema = Schema(subject=SUBJECT, attributes=tuple(attributes) or (TONE,), text=form)
@@ -308,6 +321,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
     form = form_of_project(project)
     schema = _without_columns(form)
     shape = shape_of(schema, settings.prepare)
+    refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
     refuse_private_files(project)
     path = source_of(project.base, settings.prepare.file, setting="prepare.file")
     columns = profiled_columns(settings, base=project.base, shape=shape)
@@ -351,11 +365,15 @@ def profile_of_frame(
     state: Path | None,
     forced: bool = False,
     form: TextForm | None = None,
-) -> Profile:
-    """Draw or restore the profile of a frame. Nothing is written except in the state folder."""
+) -> tuple[Profile, Ledger]:
+    """Draw or restore the profile of a frame, and return it with the ledger that it charged.
+
+    Nothing is written except in the state folder.
+    """
     _refuse_many(columns, "the frame")
     plain = _without_columns(form)
     shape = shape_of(plain, settings.prepare)
+    refuse_private_columns(plain, settings.prepare, settings.publication.private_columns)
     for column in shape.columns:
         require_column(frame, column, asked_by="text")
     for column in columns:
@@ -374,7 +392,7 @@ def profile_of_frame(
         table = digest_of_frame(frame, key=project.key, columns=read)
         return keyed_digest([table], key=project.key).encode()
 
-    return ProfileRequest(
+    profile = ProfileRequest(
         project=project,
         columns=columns,
         batches=lambda: [("the frame", rows)],
@@ -386,6 +404,7 @@ def profile_of_frame(
         characters=sum(int(frame[c].astype(str).str.len().sum()) for c in shape.columns),
         form=form,
     ).release(forced=forced)
+    return profile, project.ledger(rehearse=False)
 
 
 def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> tuple[str, ...]:
@@ -397,7 +416,8 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
     """
     prepare = settings.prepare
     texts = {*shape.columns, *shape.types, *shape.text_columns}
-    others = {*shape.columns, *shape.text_columns, prepare.id_column, prepare.user_column}
+    others = {*shape.columns, *shape.text_columns}
+    private = private_names(prepare, settings.publication.private_columns)
     named = settings.profile.columns
     if named is None:
         path = source_of(base, prepare.file, setting="prepare.file")
@@ -414,18 +434,28 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
         columns = tuple(
             name
             for name in names
-            if name not in others and texts.isdisjoint({name, name.partition(".")[0]})
+            if name not in others
+            and private_name(name, private) is None
+            and texts.isdisjoint({name, name.partition(".")[0]})
         )
         what = "the header of the file"
     else:
         columns, what = tuple(dict.fromkeys(named)), "profile.columns"
-        if taken := sorted(others & set(columns) - {None}, key=str):
-            raise ParamsError(
-                f"profile.columns: '{taken[0]}' is the column of the texts, ids or users, whose "
-                "values are never counted. Leave it out"
-            )
+        refuse_uncounted(columns, others, private, setting="profile.columns")
     _refuse_many(columns, what)
     return columns
+
+
+def refuse_uncounted(
+    columns: Iterable[str], texts: Collection[str], private: Mapping[str, str], *, setting: str
+) -> None:
+    """Raise ParamsError if a column contains texts, or a private column overlaps it."""
+    for name in columns:
+        if name in texts or private_name(name, private) is not None:
+            raise ParamsError(
+                f"{setting}: '{name}' is the column of the texts, ids or users, or one of "
+                f"{PRIVATE}, or contains one. Their values are never counted. Leave it out"
+            )
 
 
 def _refuse_many(columns: Sequence[str], what: str) -> None:

@@ -34,7 +34,7 @@ from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_f
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.released import charges_of_releases, load_donated
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
-from sugarbush.pipeline.usable_inputs import require_usable_inputs
+from sugarbush.pipeline.usable_inputs import require_packages, require_usable_inputs
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest
 from sugarbush.privacy.key import random_id, state_key
@@ -44,6 +44,7 @@ from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.profiling.form import FormReader
+from sugarbush.progress import working
 from sugarbush.quality.first_look import (
     FIT,
     KINDS,
@@ -141,9 +142,14 @@ class Project:
         of records per user than the settings say."""
         self._records().bounds().require(self.settings.contribution_bounds)
 
+    def require_packages(self) -> None:
+        """Raise ParamsError if an optional package that a run needs is missing."""
+        require_packages(self.settings, self.base)
+
     def require_usable_inputs(self) -> None:
-        """Raise ParamsError or SchemaError if no release can be good with the generator and the
-        schema."""
+        """Raise ParamsError or SchemaError if a package is missing, or if no release can be good
+        with the generator and the schema."""
+        self.require_packages()
         path = self.find(self.settings.prepare.schema_)
         require_usable_inputs(self.settings, self.schema, source=str(path))
 
@@ -314,6 +320,10 @@ class Project:
 
         The run and the profiles of the dataset together are within privacy.epsilon.
         """
+        with working("planning the budget"):
+            return self._planned()
+
+    def _planned(self) -> BudgetPlan:
         settings, profile = self.settings, self.profile_charges
         if not profile:
             return plan_for(settings.privacy, settings.chosen, figures=self.measured_requests)
@@ -445,7 +455,11 @@ class Project:
         refuse_foreign_lock(self.base, privacy, snapshots=self.snapshots)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """Return the separate ledger of results without a DP epsilon."""
+        """Return the separate ledger of results without a DP epsilon.
+
+        Whoever sees such results can choose by them, so the card says that there are some.
+        """
+        self.ledger(rehearse=False).note_shown("results without DP", of=[kind])
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
@@ -470,7 +484,13 @@ class Project:
         from sugarbush.embedding.encoder import Encoder
 
         cache = EmbeddingCache(self.embedding_folder(private=private))
-        return Encoder(self.settings.embedding, cache=cache)
+        return Encoder(self.settings.embedding, cache=cache, private=private)
+
+    def encoder_without_cache(self) -> Encoder:
+        """Return an encoder of public texts that stores nothing, to measure its speed."""
+        from sugarbush.embedding.encoder import Encoder
+
+        return Encoder(self.settings.embedding, cache=None, private=False)
 
     def embedding_folder(self, *, private: bool) -> Path:
         if private:

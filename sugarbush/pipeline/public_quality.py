@@ -1,11 +1,4 @@
-"""Collects what the card and the pages say about quality inside the guarantee.
-
-Whoever sees the public figures of several releases may choose one of them. The figures are
-post-processing of charged draws, so a choice among releases costs no more than all of them together
-(composition). So as soon as figures of another release of the dataset were drawn, the card counts
-every charge of the dataset. The ledger knows the draws: their stage is `measure`. So no file has to
-be kept beside it, and nothing that is deleted or restored changes the count.
-"""
+"""Collects what the card and the pages say about quality inside the guarantee."""
 
 from __future__ import annotations
 
@@ -19,11 +12,10 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.public_figures import PublicFigure, Rule
 from sugarbush.paths import Roots
-from sugarbush.pipeline.measuring import FILE, STAGE, MeasuredFigures, MeasuredRelease
+from sugarbush.pipeline.measuring import FILE, MeasuredFigures, MeasuredRelease
 from sugarbush.pipeline.released import read_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.entries import Entry
 from sugarbush.report.model import PublicQuality
 
 
@@ -71,22 +63,6 @@ def require_same_texts(
         )
 
 
-def measured_before(entries: Sequence[Entry], figures: MeasuredFigures | None) -> int:
-    """Count the other releases of the dataset whose public figures were drawn."""
-    own = None if figures is None else figures.run
-    return len({entry.run for entry in entries if entry.stage == STAGE} - {own})
-
-
-def charges_of_quality(
-    entries: Sequence[Entry], figures: MeasuredFigures | None
-) -> tuple[str, ...]:
-    """Return the charges of the figures, or all charges of the dataset if figures of other releases
-    were drawn."""
-    if measured_before(entries, figures):
-        return tuple(entry.id for entry in entries)
-    return () if figures is None else figures.ledger_ids
-
-
 def failures(
     rules: Sequence[Rule], by_method: Mapping[str, Sequence[PublicFigure]]
 ) -> dict[str, list[str]]:
@@ -104,11 +80,6 @@ def failures(
 
 def _said(value: float | None) -> str:
     return "nothing" if value is None else f"{value:.2f}"
-
-
-def is_accepted(rules: Sequence[Rule], figures: MeasuredFigures) -> bool:
-    """Return whether the figures of every method meet all rules."""
-    return not any(failures(rules, figures.by_method).values())
 
 
 def missing_values(

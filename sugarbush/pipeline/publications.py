@@ -26,20 +26,17 @@ _ADVICE = (
     "published"
 )
 _LOCK_TIMEOUT_S = 120
-_LISTS = ("ledger_ids", "charges")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
     """One published release: its date, its ledger entries, and its epsilon and delta.
 
-    `ledger_ids` are the entries of the texts. `charges` are all entries on the card, which also
-    counts other results of the project.
+    `ledger_ids` are the entries of the texts.
     """
 
     date: str
     ledger_ids: tuple[str, ...]
-    charges: tuple[str, ...]
     epsilon: float
     delta: float
 
@@ -52,7 +49,12 @@ class Publications:
         with reading(path, advice=_ADVICE):
             fields = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
             self.releases = tuple(
-                Published(**{**each, **{name: tuple(map(str, each[name])) for name in _LISTS}})
+                Published(
+                    date=str(each["date"]),
+                    ledger_ids=tuple(map(str, each["ledger_ids"])),
+                    epsilon=float(each["epsilon"]),
+                    delta=float(each["delta"]),
+                )
                 for each in fields
             )
 
@@ -67,11 +69,6 @@ class Publications:
                 return number
         published = {i for each in self.releases for i in each.ledger_ids}
         return len(self.releases) if self.releases and set(ledger_ids) <= published else None
-
-    @property
-    def charges(self) -> tuple[str, ...]:
-        """The entries on the cards of all published releases."""
-        return tuple(dict.fromkeys(i for each in self.releases for i in each.charges))
 
     def add(self, release: Published) -> None:
         """Record a release. Raises StorageError."""

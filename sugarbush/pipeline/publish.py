@@ -11,27 +11,27 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.errors import InputError, ParamsError, PrivacyError
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_directory, reading, require
 from sugarbush.pipeline.finished_run import FinishedRun
 from sugarbush.pipeline.judging import FILE as VERDICTS
 from sugarbush.pipeline.judging import read_verdicts
+from sugarbush.pipeline.own_charges import charges_of_texts
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.public_quality import read_figures
 from sugarbush.pipeline.publications import Publications, Published, open_publications
-from sugarbush.pipeline.released import final_folder, read_ledger_ids, read_release, texts_as_lines
+from sugarbush.pipeline.released import final_folder, read_release, texts_as_lines
 from sugarbush.pipeline.settings import FILE, ProjectSettings
 from sugarbush.pipeline.stages.fingerprint import CARD, has_old_card
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.privacy.entries import composed_epsilon
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import Purpose
 from sugarbush.publication.columns import typed_table
@@ -91,11 +91,7 @@ def publish_project(
             for method in settings.released
         },
         verdicts=_verdicts(project),
-        ledger_ids=[
-            i
-            for folder in _charged_folders(project, folders.values())
-            for i in read_ledger_ids(folder)
-        ],
+        ledger_ids=charges_of_texts(project),
         ledger=project.ledger().snapshot(),
         private_paths=(*_private_files(settings), project.base.absolute(), project.state),
     )
@@ -120,8 +116,7 @@ def publish_finished(
     _refuse_other_purposes(settings.privacy.purpose)
     _refuse_incomplete(publication, source="the settings")
     _refuse_private_columns(finished.schema, settings.prepare, publication)
-    ledger = _ledger_now(finished)
-    card = replace(finished, ledger=ledger).card()
+    card = finished.card()
     name = finished.method.name
     if card is None:
         raise PrivacyError(f"method {name} has no DP guarantee, so its texts cannot be published")
@@ -132,36 +127,26 @@ def publish_finished(
         schema=finished.schema,
         lines={name: lines},
         verdicts={name: finished.verdict},
-        ledger_ids=finished.own_charges,
-        ledger=ledger,
-        private_paths=(*_private_files(settings), ledger.state.absolute()),
+        ledger_ids=finished.ledger_ids,
+        ledger=finished.ledger.snapshot(),
+        private_paths=(*_private_files(settings), finished.ledger.state.absolute()),
     )
     return _publish(content, target, another=another)
-
-
-def _charged_folders(project: Project, texts: Iterable[Path]) -> Iterator[Path]:
-    """Yield the folders with the metadata, the texts and the public figures of a release."""
-    yield project.roots.released / "metadata"
-    yield from texts
-    if read_figures(project.roots) is not None:
-        yield project.roots.released / "figures"
 
 
 def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publication:
     """Write the folder, and record the publication before the folder gets its name."""
     card, ledger, ids = content.card, content.ledger, tuple(dict.fromkeys(content.ledger_ids))
-    charges = tuple(event["id"] for event in card["budget"]["events"])
     if not card["publishable"]:
         raise PrivacyError(f"this release cannot be published. {card['heading']}")
     with open_publications(ledger.state, f"{card['purpose']}-{ledger.dataset}") as publications:
         number = publications.number_of(ids)
         is_new = number is None
         if is_new and publications.releases and not another:
-            _refuse_another(publications, ledger, charges)
+            _refuse_another(publications, ledger)
         release = Published(
             date=_today() if number is None else publications.releases[number - 1].date,
             ledger_ids=ids,
-            charges=charges,
             epsilon=card["promise"]["epsilon"],
             delta=card["promise"]["delta"],
         )
@@ -173,7 +158,6 @@ def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publica
                 number=number,
                 date=release.date,
                 others=[r.date for n, r in enumerate(publications.releases, 1) if n != number],
-                together=_epsilon_with(publications, ledger, charges),
             ),
             settings=content.settings,
             schema=content.schema,
@@ -265,15 +249,11 @@ def _refuse_incomplete(settings: PublicationSettings, *, source: str) -> None:
 def _refuse_private_columns(
     schema: Schema, prepare: PrepareSettings, settings: PublicationSettings
 ) -> None:
-    """Raise PrivacyError if an attribute comes from a private column, or has its name."""
-    private = {*settings.private_columns, prepare.user_column, prepare.id_column} - {None}
-    for attribute in schema.attributes:
-        if attribute.column in private or attribute.name in private:
-            raise PrivacyError(
-                f"the schema's attribute '{attribute.name}' comes from a private column "
-                "(prepare.id_column, prepare.user_column or publication.private_columns). Remove "
-                "the attribute from the schema, and run again"
-            )
+    """Raise PrivacyError if a text or an attribute contains a private column."""
+    try:
+        refuse_private_columns(schema, prepare, settings.private_columns)
+    except InputError as error:
+        raise PrivacyError(f"{error}. Then run again") from None
 
 
 def _private_files(settings: ProjectSettings) -> tuple[Path, ...]:
@@ -318,28 +298,9 @@ def _verdicts(project: Project) -> dict[str, Verdict]:
         return read_verdicts(project.roots)
 
 
-def _ledger_now(finished: FinishedRun) -> Ledger:
-    """Return a snapshot of the ledger as it is now. The run has a snapshot of its end."""
-    privacy = finished.settings.privacy
-    ledger = Ledger(
-        finished.ledger.state,
-        dataset=privacy.dataset,
-        purpose=privacy.purpose.value,
-        unit=privacy.unit,
-        cap=privacy.cap,
-        delta=privacy.delta,
-    )
-    return ledger.snapshot()
-
-
-def _epsilon_with(publications: Publications, ledger: Ledger, charges: Iterable[str]) -> float:
-    """Return the epsilon of all published releases and of the entries `charges` together."""
-    return composed_epsilon(ledger.of([*publications.charges, *charges]), delta=ledger.delta)
-
-
-def _refuse_another(publications: Publications, ledger: Ledger, charges: Iterable[str]) -> None:
+def _refuse_another(publications: Publications, ledger: Ledger) -> None:
     dates = ", ".join(release.date for release in publications.releases)
-    together = rounded_up(_epsilon_with(publications, ledger, charges))
+    together = rounded_up(ledger.total())
     raise PrivacyError(
         f"a release of dataset '{ledger.dataset}' was published before ({dates}), and this is "
         f"another one. Whoever has both can combine them: together they have epsilon {together} at "
@@ -375,8 +336,8 @@ def describe(publication: Publication, target: Path | str) -> Mapping[str, str]:
     return {
         "published": str(target),
         "texts": counts,
-        "guarantee": f"epsilon {rounded_up(promise['epsilon'])}, delta "
-        f"{rounded_up(promise['delta'])}, per {promise['unit']}",
+        "guarantee": f"{promise['in_short']}, delta {rounded_up(promise['delta'])}, per "
+        f"{promise['unit']}",
         "publication": number,
         "registry": "registry.yaml is a draft. Read it, and submit it by hand",
     }

@@ -46,6 +46,7 @@ from sugarbush.pipeline.rehearsal_verdict import (
 from sugarbush.pipeline.released import read_record_count
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.settings import Purpose
+from sugarbush.progress import working
 from sugarbush.randomness import Rng, public_rng, seed_of
 
 if TYPE_CHECKING:
@@ -131,11 +132,12 @@ def rehearse(project: Project) -> Rehearsal | None:
     key = _key(project)
     if (stored := _stored(project, key)) is not None:
         return stored
-    public = public_inputs(project)
-    refuse_cut_answers(project, public.texts)
-    generators = alternatives(project)
-    count = TEXTS if len(generators) == 1 else FEWER_TEXTS
-    found = [_rehearsed(project, method, public, one, count=count) for one in generators]
+    with working("rehearsal"):
+        public = public_inputs(project)
+        refuse_cut_answers(project, public.texts)
+        generators = alternatives(project)
+        count = TEXTS if len(generators) == 1 else FEWER_TEXTS
+        found = [_rehearsed(project, method, public, one, count=count) for one in generators]
     best = replace(min(found, key=_rank), sent=sum(one.sent for one in found))
     if not best.figures.problems.get(Problem.FAILED):
         _store(project, key, best)

@@ -18,11 +18,17 @@ from sugarbush.generators.interface import GeneratorFacts
 from sugarbush.methods.interface import Method, card_remarks
 from sugarbush.paths import last_part
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.entries import ACCEPTED
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.remarks import EMBEDDINGS, FIGURES, INTEGER_NOISE, OVERLAP
+from sugarbush.privacy.remarks import (
+    EMBEDDINGS,
+    FIGURES,
+    INDEPENDENT_ROWS,
+    INTEGER_NOISE,
+    OVERLAP,
+)
+from sugarbush.privacy.spending import spending_of
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import PublicQuality, ReleaseFacts
@@ -42,10 +48,10 @@ def release_facts(
     texts: Mapping[str, Mapping[str, int]],
     earlier: Sequence[Method] = (),
     quality: PublicQuality | None = None,
-    measured_before: int = 0,
 ) -> ReleaseFacts:
     """Collect the facts of the release with the ledger entries in `ledger_ids`.
 
+    The facts are those of the ledger as it is now, also if `ledger` is an earlier snapshot.
     `earlier` contains the methods of the other folders in data/released.
     """
     ledger = ledger.snapshot()  # another run may charge between the total and the head
@@ -62,8 +68,7 @@ def release_facts(
         unit=privacy.unit,
         records_per_unit=privacy.records_per_user,
         delta=privacy.delta,
-        entries=ledger.of(ledger_ids),
-        dataset_epsilon=ledger.total(),
+        spending=spending_of(ledger, ledger_ids, delta=privacy.delta),
         ledger_head=ledger.head(),
         cap=ledger.cap,
         cap_raises=ledger.cap_raises(),
@@ -89,12 +94,12 @@ def release_facts(
             *_remarks((*released, *earlier), schema, has_table=engine is not None),
             *((INTEGER_NOISE, EMBEDDINGS, FIGURES) if quality is not None else ()),
             *((OVERLAP,) if settings.prepare.accept_overlap else ()),
+            *((INDEPENDENT_ROWS,) if settings.prepare.read_options.rows_are_independent else ()),
         ),
         settings=_shown_settings(settings),
         publication=settings.publication,
         quality=quality,
-        measured_before=measured_before,
-        shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
+        shown=ledger.shown(),
     )
 
 

@@ -34,6 +34,8 @@ from sugarbush.privacy.entries import NOT_AN_ENTRY, Entry
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
+from sugarbush.publication.columns import typed_table
+from sugarbush.report.downloads import LINES, PARQUET, TEXTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -329,7 +331,7 @@ def first_candidates(roots: Roots, method: Method, schema: Schema) -> Released[P
 
 def write_texts(lineage: Lineage, schema: Schema, folder: Path, *, labels: Labels | None) -> None:
     """Write the lineage of the final texts, and every round for the report. With `labels`, also
-    write the texts with their labels as JSON lines."""
+    write the texts with their labels, as JSON lines and as parquet with the schema's types."""
     usage: dict[str, Any] = {}
     for finished in lineage.rounds:
         path = folder / f"round_{finished.number:03d}"
@@ -346,7 +348,8 @@ def write_texts(lineage: Lineage, schema: Schema, folder: Path, *, labels: Label
         facts = [asdict(attribute) for attribute in labels.attributes]
         (folder / "labels.json").write_text(json.dumps(facts, indent=1))
         lines = texts_as_lines(lineage.final, schema, labels)
-        (folder / "synthetic.jsonl").write_text(lines, encoding="utf-8")
+        (folder / f"{TEXTS}{LINES}").write_text(lines, encoding="utf-8")
+        typed_table(lines, schema).write(folder / f"{TEXTS}{PARQUET}")
 
 
 def load_labels(folder: Path, schema: Schema) -> Labels:

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sugarbush.closed_output import output_may_close
 from sugarbush.pipeline.dvc_lock import copy_lock
 from sugarbush.pipeline.stage import Stage
 from sugarbush.pipeline.tracking import tracked
@@ -22,10 +23,11 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
 
     `method` is needed by a stage that runs for each method.
     """
+    copy_lock(project.base)
     if not stage.is_needed(project.settings, method):
         stage.skip(project.base, method)
         return
-    copy_lock(project.base)
+    project.require_packages()
     project.refuse_foreign_releases()
     if stage.spends or (method is not None and method.stays_private):
         project.require_usable_inputs()
@@ -62,6 +64,7 @@ def run_stage(name: str) -> None:
     method_name: str | None = getattr(parser.parse_args(), "method", None)
 
     def run(base: Path) -> None:
+        copy_lock(base)
         settings = load_params(base / FILE)
         method = None if method_name is None else settings.method(method_name)
         if not stage.is_needed(settings, method):
@@ -71,4 +74,5 @@ def run_stage(name: str) -> None:
 
         execute(stage, open_project(base, settings=settings), method)
 
-    run_with_error_report(name if method_name is None else f"{name}@{method_name}", run)
+    with output_may_close():
+        run_with_error_report(name if method_name is None else f"{name}@{method_name}", run)

@@ -387,6 +387,8 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
     if problem["type"] == "missing":
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "string_type" and not isinstance(arrived, dict | list):
+        message = "expected a text. Put it in quotation marks"
     # An address may contain a password, also without its scheme.
     hidden = isinstance(arrived, dict | list) or any(mark in str(arrived) for mark in ("://", "@"))
     got = "" if hidden else f" (got {arrived!r})"

@@ -1,7 +1,7 @@
 """Declares a stage of the pipeline.
 
-`Stage` says what a stage reads and writes, which settings and code its output depends on, and
-whether it spends budget. dvc.yaml (`pipeline.dvc`), the skipped stages and the modules
+`Stage` says what a stage reads and writes, which settings its output depends on, and whether it
+spends budget. dvc.yaml (`pipeline.dvc`), the skipped stages and the modules
 `tasks/<name>.py` follow from this declaration.
 """
 
@@ -43,9 +43,10 @@ class Stage:
     """One stage.
 
     `inputs` contains files and folders that DVC may see. The output of the stage depends on
-    `settings` (sections of the resolved settings), `plan` (parts of the budget plan) and `code`
-    (modules). A stage that spends budget declares a `version` instead of code, because an edited
-    comment must not cost epsilon. With `by_method`, the stage runs once for each method.
+    `settings` (sections of the resolved settings) and `plan` (parts of the budget plan), and on all
+    code. A stage that spends budget declares a `version` instead of code, because an edited comment
+    must not cost epsilon. With `by_method`, the stage runs once for each method. With `always`, it
+    runs in every run, and decides itself whether its output is up to date.
     """
 
     name: str
@@ -53,7 +54,6 @@ class Stage:
     inputs: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     plan: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
     version: int | None = None
     outputs: tuple[Output, ...] = ()
     spends: bool = False
@@ -63,6 +63,11 @@ class Stage:
     @property
     def module(self) -> str:
         return f"sugarbush.pipeline.stages.{self.name}"
+
+    @property
+    def depends_on_code(self) -> bool:
+        """Whether a change of the code makes the stage stale for DVC."""
+        return not self.spends and not self.always
 
     @property
     def reads_records(self) -> bool:

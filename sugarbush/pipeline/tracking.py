@@ -21,20 +21,16 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sugarbush.extras import require_extra
 from sugarbush.paths import Roots
+from sugarbush.pipeline.receivers import uses_lineage, uses_mlflow
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.methods.interface import Method
     from sugarbush.pipeline.project import Project
     from sugarbush.pipeline.stage import Stage
 
-MLFLOW: Final = "MLFLOW_TRACKING_URI"
-_LINEAGE: Final = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
-_FILE: Final = "openlineage.yml"
 _PRODUCER: Final = "https://sugarbush.invalid"  # OpenLineage needs a URI; this one names no host
 _PUBLIC: Final = ("data/released", "data/public", "reports/public")
 _BATCH: Final = 100  # values in a request to MLflow
@@ -48,30 +44,13 @@ _QUIET: Final = {
 }
 
 
-def uses_lineage(base: Path) -> bool:
-    """Return whether the environment or a file names a receiver of OpenLineage events."""
-    home = os.environ.get("HOME", base)  # a container may have no home
-    files = (base / _FILE, Path(home) / ".openlineage" / _FILE)
-    named = any(name.startswith(_LINEAGE) and value for name, value in os.environ.items())
-    return named or any(map(Path.is_file, files))
-
-
-def uses_mlflow() -> bool:
-    """Return whether the environment names an MLflow store or server."""
-    return bool(os.environ.get(MLFLOW))
-
-
 @contextmanager
 def tracked(stage: Stage, project: Project, method: Method | None) -> Iterator[None]:
     """Report the start and the end of a stage, and a finished release after stage `report`.
 
-    Raises ParamsError, before the stage starts, if the packages of the extra `track` are missing.
+    The packages of the extra `track` are installed (`receivers.require_packages`).
     """
     lineage, mlflow = uses_lineage(project.base), uses_mlflow()
-    if lineage:
-        require_extra("track", "openlineage")
-    if mlflow:
-        require_extra("track", "mlflow")
     events = _Events(stage, project, method) if lineage else None
     if events is not None:
         events.send("START")
@@ -184,6 +163,7 @@ def figures_of(card: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str,
     promise, budget = card["promise"], card["budget"]
     numbers = {
         "epsilon": promise["epsilon"],
+        "epsilon_of_this_run": promise["epsilon_of_this_run"],
         "delta": promise["delta"],
         "dataset_total_epsilon": budget["dataset_total_epsilon"],
         "dataset_cap_epsilon": budget["dataset_cap_epsilon"],

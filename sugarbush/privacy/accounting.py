@@ -26,7 +26,9 @@ from sugarbush.errors import InvariantError
 from sugarbush.privacy.events import (
     ConfidentialTraining,
     DiscreteGaussian,
+    DpSgd,
     DpSgdBound,
+    DpSgdGaussianBound,
     Event,
     GaussianDp,
     NonPrivate,
@@ -112,7 +114,7 @@ class _Composed:
 
     `mu` is that of all mechanisms that are Gaussian DP together. `others` are mechanisms with a
     PLD, and how often they ran. `delta` is added to the divergence of these mechanisms: the deltas
-    of thresholds, and the rounding errors.
+    of thresholds and of bounded trainings, and the rounding errors.
     """
 
     mu: float
@@ -123,10 +125,8 @@ class _Composed:
     def of(cls, events: Iterable[Event]) -> _Composed:
         gaussian, others, deltas = list[Event](), Counter[Event](), list[float]()
         for charged in events:
-            event = charged
-            if isinstance(charged, ThresholdedGaussian):
-                deltas.append(charged.delta)
-                event = charged.counts
+            event, own_delta = _without_delta(charged)
+            deltas.append(own_delta)
             if _is_gaussian(event):
                 gaussian.append(event)
             else:
@@ -166,7 +166,12 @@ def _rounding_error(event: Event, count: int) -> float:
     DpSgdBound contains the error of its steps. Other events are composed by a formula, or are few.
     """
     sampled = isinstance(event, PoissonGaussian) and count > 1
-    return _ERROR_PER_STEP * count if sampled else 0.0
+    return rounding_error(count) if sampled else 0.0
+
+
+def rounding_error(steps: int) -> float:
+    """Bound the rounding error of the divergence of DP-SGD with `steps` steps."""
+    return _ERROR_PER_STEP * steps
 
 
 def delta(events: Iterable[Event], *, epsilon: float) -> float:
@@ -190,27 +195,33 @@ def delta(events: Iterable[Event], *, epsilon: float) -> float:
     return min(1.0, divergence + composed.delta)
 
 
-def within(event: PoissonGaussian, bound: DpSgdBound) -> bool:
+def within(event: PoissonGaussian, bound: DpSgdBound | DpSgdGaussianBound) -> bool:
     """Return whether the privacy profile of `event` is at most the profile of `bound`.
 
-    The check of the grid points covers all x, because the PLDs of both are linear in e^x between
-    these points (proof: docs/decisions/adaptive-composition.md).
+    The check of the grid points covers all x (proof: docs/decisions/adaptive-composition.md). The
+    PLD of `event` is linear in e^x between these points, and so is the PLD of a DpSgdBound. For a
+    DpSgdGaussianBound, see `_GaussianCheck`.
     """
     return _is_within(event, bound, _COARSE_INTERVAL)
 
 
-def roughly_within(event: PoissonGaussian, bound: DpSgdBound) -> bool:
+def roughly_within(event: PoissonGaussian, bound: DpSgdBound | DpSgdGaussianBound) -> bool:
     """Compute `within` with a grid ten times as coarse, for a search. No training relies on it."""
     return _is_within(event, bound, _COARSE_INTERVAL * _ROUGH)
 
 
-def _is_within(event: PoissonGaussian, bound: DpSgdBound, interval: float) -> bool:
+def _is_within(
+    event: PoissonGaussian, bound: DpSgdBound | DpSgdGaussianBound, interval: float
+) -> bool:
     import numpy as np
 
     whole = _distribution(_one(event), event.count, interval, Relation.ADD_OR_REMOVE_ONE)
+    error = _rounding_error(_one(event), event.count)
+    if isinstance(bound, DpSgdGaussianBound):
+        check = _GaussianCheck.of(whole, interval, slack=bound.delta - error)
+        return check is not None and check.fits(bound.mu)
     most = _profile(bound, interval)
     x = np.arange(len(most)) * interval
-    error = _rounding_error(_one(event), event.count)
     return bool((_divergence(whole, x) + error <= most).all())
 
 
@@ -275,7 +286,7 @@ def filtered_epsilon(parts: Iterable[tuple[tuple[Event, ...], int]], *, delta: f
         if number:
             slack = slack_fraction(number) * delta
             mu = min(mu, _mu_of_wide_noise(events, slack))
-            if math.isinf(mu) or not any(isinstance(e, ThresholdedGaussian) for e in events):
+            if math.isinf(mu) or not any(_without_delta(event)[1] for event in events):
                 mu = min(mu, _mu_with_slack(events, slack))
         squares.append(mu**2)
     # the order of the parts changes no digit
@@ -299,7 +310,18 @@ def needs_slack(event: Event) -> bool:
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
-    return isinstance(event, ThresholdedGaussian | PoissonGaussian | DpSgdBound)
+    return isinstance(event, ThresholdedGaussian | DpSgd)
+
+
+def _without_delta(event: Event) -> tuple[Event, float]:
+    """Return a mechanism and a delta. The divergence of `event` is at most that of the mechanism
+    plus the delta, also in a composition."""
+    match event:
+        case ThresholdedGaussian():
+            return event.counts, event.delta
+        case DpSgdGaussianBound():
+            return event.gaussian, event.delta
+    return event, 0.0
 
 
 def _is_gaussian(event: Event) -> bool:
@@ -315,16 +337,16 @@ def _is_gaussian(event: Event) -> bool:
 
 
 def _mu_of_wide_noise(events: Sequence[Event], slack: float) -> float:
-    """Return a mu for thresholded counts whose deltas are at most `slack` together, else inf.
+    """Return a mu for events whose deltas are at most `slack` together, else inf.
 
-    The hockey-stick divergence of the composition is at most that of the counts alone, plus the
-    deltas. The counts alone are exactly Gaussian DP.
+    The hockey-stick divergence of the composition is at most that of the events without their
+    deltas, plus the deltas. The events without their deltas are exactly Gaussian DP.
     """
-    deltas = sum(event.delta for event in events if isinstance(event, ThresholdedGaussian))
+    parts = [_without_delta(event) for event in events]
+    deltas = sum(delta for _, delta in parts)
     if not deltas or deltas > slack:
         return math.inf
-    counts = [e.counts if isinstance(e, ThresholdedGaussian) else e for e in events]
-    return gaussian_mu(counts)
+    return gaussian_mu(event for event, _ in parts)
 
 
 def gaussian_epsilon(mu: float, *, delta: float) -> float:
@@ -357,33 +379,18 @@ def _gaussian_delta(mu: float, x: Any) -> Any:
 def _mu_with_slack(events: tuple[Event, ...], slack: float) -> float:
     """Find the smallest mu such that the divergence of `events` exceeds mu-GDP by at most `slack`.
 
-    The divergence is that of the composition. The relative error is 1e-5. The check of the grid
-    points covers all x (proof: docs/decisions/adaptive-composition.md).
+    The divergence is that of the composition. The relative error is 1e-5.
     """
-    import numpy as np
-    from scipy.special import ndtr
-
     if _is_unbounded(events):
         return math.inf
     composed = _Composed.of(events)
-    slack -= composed.delta
-    if slack <= 0:
+    if slack <= composed.delta:
         return math.inf
     whole = composed.distribution(_COARSE_INTERVAL, Relation.ADD_OR_REMOVE_ONE)
-    end = _smallest_epsilon(whole, slack)
-    if math.isinf(end):
+    check = _GaussianCheck.of(whole, _COARSE_INTERVAL, slack=slack - composed.delta)
+    if check is None:
         return math.inf
-    x = np.arange(math.ceil(end / _COARSE_INTERVAL) + 2) * _COARSE_INTERVAL
-    divergence = _divergence(whole, x)
-    steps = np.diff(np.exp(x))
-
-    def fits(mu: float) -> bool:
-        at_left = _gaussian_delta(mu, x)
-        at_right = at_left[:-1] - ndtr(-mu / 2 - x[:-1] / mu) * steps
-        return bool(
-            (divergence - at_left <= slack).all() and (divergence[1:] - at_right <= slack).all()
-        )
-
+    fits = check.fits
     lower, upper = 1e-4, 1.0
     while not fits(upper):
         lower, upper = upper, 2 * upper
@@ -393,6 +400,43 @@ def _mu_with_slack(events: tuple[Event, ...], slack: float) -> float:
         middle = math.sqrt(lower * upper)
         lower, upper = (lower, middle) if fits(middle) else (middle, upper)
     return upper
+
+
+@dataclass(frozen=True, kw_only=True)
+class _GaussianCheck:
+    """Checks whether a divergence exceeds that of mu-GDP by at most `slack`, at every x.
+
+    `divergence` (n,) is that at the grid points `x` (n,) >= 0. Beyond the last point it is at most
+    `slack`. Between two points it is linear in e^x, and the divergence of mu-GDP is above its
+    tangent at the left point. So the check of the grid points covers all x (proof:
+    docs/decisions/adaptive-composition.md).
+    """
+
+    x: NDArray[np.floating]
+    divergence: NDArray[np.float64]
+    slack: float
+
+    @classmethod
+    def of(cls, distribution: Any, interval: float, *, slack: float) -> _GaussianCheck | None:
+        """Return the check of a distribution. The result is None if no mu fits."""
+        import numpy as np
+
+        end = _smallest_epsilon(distribution, slack) if slack > 0 else math.inf
+        if math.isinf(end):
+            return None
+        x = np.arange(math.ceil(end / interval) + 2) * interval
+        return cls(x=x, divergence=_divergence(distribution, x), slack=slack)
+
+    def fits(self, mu: float) -> bool:
+        import numpy as np
+        from scipy.special import ndtr
+
+        x, at_left = self.x, _gaussian_delta(mu, self.x)
+        at_right = at_left[:-1] - ndtr(-mu / 2 - x[:-1] / mu) * np.diff(np.exp(x))
+        return bool(
+            (self.divergence - at_left <= self.slack).all()
+            and (self.divergence[1:] - at_right <= self.slack).all()
+        )
 
 
 def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -522,7 +566,11 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
             distribution = from_profile(_profile(event, interval), interval)
         case _:
             raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
-    return distribution if count == 1 else distribution.self_compose(count)
+    if count == 1:
+        return distribution
+    from sugarbush.privacy.privacy_loss import self_composed
+
+    return self_composed(distribution, count)
 
 
 @lru_cache(maxsize=64)

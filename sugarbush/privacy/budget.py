@@ -9,6 +9,8 @@ The plan first gives DP-SGD only a share of mu^2. If the sampling rate and the n
 known, `with_subsampling` then chooses the noise of DP-SGD. If a DP count decides them,
 `with_bound` plans a bound for every count, and `noise_within` chooses the noise when the count is
 known. The epsilon of the whole plan meets the target. The noise of other mechanisms stays as it is.
+If a profile of the records came before the plan, `with_gaussian_bound` plans a bound that composes
+with the profile.
 
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
 applies the factor m to histograms. `MarginalMeasurer` applies the factor in AIM. DP-SGD uses one
@@ -46,11 +48,14 @@ from sugarbush.privacy.accounting import (
     roughly_within,
     rounded_down,
     rounded_up,
+    rounding_error,
     within,
 )
 from sugarbush.privacy.events import (
     DiscreteGaussian,
+    DpSgd,
     DpSgdBound,
+    DpSgdGaussianBound,
     Event,
     GaussianDp,
     PlannedEvents,
@@ -62,6 +67,9 @@ _SHARE_TOLERANCE = 1e-9
 # except for rounding. The larger fraction needs less noise, and mostly meets the target, too.
 _PARTS_OF_DELTA = (0.65, 0.5, 0.4)
 _STEPS = 8
+# Part of delta that a training beside a profile uses. A larger part needs less noise, but a later
+# run has a smaller slack. This part is within the slack of the first 31 groups of charges.
+_DELTA_OF_TRAINING = 1e-5
 _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsampled mechanisms
 _FIGURES = 6  # significant digits of each mu and each noise
 
@@ -113,15 +121,16 @@ class Subsampling:
 class BudgetAllocation:
     """The budget of a mechanism: `mu` in total, and `stddev` for each of its `count` Gaussians.
 
-    `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `with_subsampling` and
-    `with_bound` set `subsampled`, the cost of DP-SGD; `mu` is then only the planned share.
+    `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `with_subsampling`,
+    `with_bound` and `with_gaussian_bound` set `subsampled`, the cost of DP-SGD; `mu` is then only
+    the planned share.
     """
 
     name: str
     mu: float
     count: int
     sensitivity: int = 1
-    subsampled: PoissonGaussian | DpSgdBound | None = None
+    subsampled: DpSgd | None = None
 
     @property
     def stddev(self) -> float:
@@ -275,7 +284,19 @@ def with_bound(plan: BudgetPlan, name: str, largest: Subsampling, *, epsilon: fl
     )
 
 
-def noise_within(bound: DpSgdBound, part: Subsampling) -> PoissonGaussian:
+def with_gaussian_bound(plan: BudgetPlan, name: str, largest: Subsampling) -> BudgetPlan:
+    """Add DP-SGD to `plan`, if a profile of the records came before the plan.
+
+    The settings may then depend on private data, so the charge composes as a Gaussian mechanism
+    does, with the mu of the training's share. The noise comes from `noise_within`. `largest` has
+    the largest number of steps. Reason: docs/decisions/adaptive-composition.md.
+    """
+    delta = max(_DELTA_OF_TRAINING * plan.delta, 2 * rounding_error(largest.steps))
+    bound = DpSgdGaussianBound(mu=plan.of(name).mu, delta=delta)
+    return _with_events(plan, {name: bound}, epsilon_of)
+
+
+def noise_within(bound: DpSgdBound | DpSgdGaussianBound, part: Subsampling) -> PoissonGaussian:
     """Return `part` with the smallest noise for which its privacy profile is within `bound`.
 
     The relative error of the noise is at most 0.05%.
@@ -362,9 +383,7 @@ def _scaled(
     return _with_events(plan, events, epsilon)
 
 
-def _with_events(
-    plan: BudgetPlan, events: Mapping[str, PoissonGaussian | DpSgdBound], epsilon: Accountant
-) -> BudgetPlan:
+def _with_events(plan: BudgetPlan, events: Mapping[str, DpSgd], epsilon: Accountant) -> BudgetPlan:
     allocations = tuple(
         replace(a, subsampled=events.get(a.name, a.subsampled)) for a in plan.allocations
     )

@@ -11,9 +11,8 @@ from typing import Any
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.accounting import epsilon, filtered_epsilon, needs_slack
 from sugarbush.privacy.events import (
-    DpSgdBound,
+    DpSgd,
     Event,
-    PoissonGaussian,
     event_from_dict,
     single_events,
 )
@@ -69,12 +68,12 @@ class Entry:
         one part. It counts in full from its first charge, because a result may decide whether the
         rest is drawn.
         """
-        if isinstance(self.event, PoissonGaussian | DpSgdBound) or not needs_slack(self.event):
+        if isinstance(self.event, DpSgd) or not needs_slack(self.event):
             return self.id, (self.event,)
         events = tuple(
             event
             for event in singles(self.planned)
-            if needs_slack(event) and not isinstance(event, PoissonGaussian | DpSgdBound)
+            if needs_slack(event) and not isinstance(event, DpSgd)
         )
         return self.group, events
 

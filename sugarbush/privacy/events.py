@@ -115,6 +115,26 @@ class DpSgdBound(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DpSgdGaussianBound(Event):
+    """DP-SGD whose sampling rate and number of steps an earlier result may decide.
+
+    Whatever they are, the privacy profile of the training is at most that of mu-GDP plus `delta`,
+    at every epsilon. So the training composes with earlier results as a Gaussian mechanism does.
+    """
+
+    kind: ClassVar[str] = "dp_sgd_gaussian_bound"
+    mu: float
+    delta: float
+
+    @property
+    def gaussian(self) -> GaussianDp:
+        return GaussianDp(mu=self.mu)
+
+
+DpSgd = PoissonGaussian | DpSgdBound | DpSgdGaussianBound  # the charge of a training
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConfidentialTraining(Event):
     """The steps of `PoissonGaussian` on a deduplicated corpus.
 
@@ -155,6 +175,7 @@ _KINDS: dict[str, type[Event]] = {
         GaussianDp,
         PoissonGaussian,
         DpSgdBound,
+        DpSgdGaussianBound,
         ConfidentialTraining,
         NonPrivate,
     )

@@ -25,7 +25,8 @@ a charge that the ledger lacks, the ledger accepts no new charge.
 
 Entries of one plan form a group: their events were fixed before the first of them was drawn. The
 total of one group is the epsilon of its composition. The total of several groups is the bound for
-adaptive choices (docs/decisions/adaptive-composition.md). Lines of another kind raise the cap.
+adaptive choices (docs/decisions/adaptive-composition.md). Lines of other kinds raise the cap, or
+record that exact figures on real texts were shown.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ _SHOWN_CHARGES = 12  # rows in a notebook
 _SEAL_FIELD = b',"seal":"'
 PROFILE = "profile"  # the stage of the charges of a DP profile
 _CANCEL = "cancel"  # the field of a line that cancels accepted charges
+_SHOWN = "shown"  # the field of a line that records figures on real texts
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
 
 
@@ -177,6 +179,23 @@ class Ledger:
         """The cap in force: the smallest cap that a charge declared since the last raise."""
         return self._cap_after(self._chain())
 
+    def note_shown(self, what: str, *, of: Iterable[str] = ("",)) -> None:
+        """Record that exact figures on real texts are shown, for example by an `evaluation`.
+
+        `of` names what the figures are of: digests of released texts. Call this method before the
+        figures are computed. Each pair of `what` and `of` is recorded once.
+        """
+        with self._locked():
+            for name in of:
+                chain = _read(self.path, self.state)
+                if (what, name) not in chain.shown:
+                    fields = {_SHOWN: what, "of": name, "time": _today()}
+                    self._append(json.dumps(fields, separators=(",", ":")).encode(), chain)
+
+    def shown(self) -> Mapping[str, int]:
+        """Return how often exact figures on real texts were shown, by `what` of `note_shown`."""
+        return dict(Counter(what for what, _ in self._chain().shown))
+
     def cap_raises(self) -> tuple[CapRaise, ...]:
         """Return every raise of the stored cap, oldest first."""
         return self._chain().raises
@@ -198,10 +217,11 @@ class Ledger:
     def snapshot(self) -> Ledger:
         """Return a read-only copy of the present ledger, without later charges.
 
-        The copy has no fingerprints, because anyone could compare the fingerprints of two releases.
+        A snapshot of a snapshot reads the file again. The copy has no fingerprints, because anyone
+        could compare the fingerprints of two releases.
         """
         ledger = copy.copy(self)
-        chain = self._chain()
+        chain = _read(self.path, self.state)
         entries = tuple(replace(entry, dataset_fingerprint=()) for entry in chain.entries)
         ledger.fixed_chain, ledger.reservation = replace(chain, entries=entries), None
         ledger.before_charge = _nothing
@@ -667,7 +687,7 @@ def _number_of(entry: Entry, plan: str) -> int:
 @dataclass(frozen=True)
 class _Chain:
     """The entries of a file, the last seal, the digest of `Ledger.head`, the cancelled entries, the
-    stored cap, and its raises."""
+    stored cap and its raises, and the figures that were shown."""
 
     entries: tuple[Entry, ...]
     last: str
@@ -675,6 +695,7 @@ class _Chain:
     cancelled: tuple[Entry, ...] = ()
     cap: float | None = None
     raises: tuple[CapRaise, ...] = ()
+    shown: tuple[tuple[str, str], ...] = ()
 
 
 def _read(path: Path, state: Path) -> _Chain:
@@ -694,6 +715,7 @@ def _read(path: Path, state: Path) -> _Chain:
     entries: list[Entry] = []
     cancelled: list[Entry] = []
     raises: list[CapRaise] = []
+    shown: list[tuple[str, str]] = []
     cap: float | None = None
     unsealed = hashlib.sha256()
     seals: list[str] = []
@@ -722,6 +744,8 @@ def _read(path: Path, state: Path) -> _Chain:
             elif mark and "raised_to" in fields:
                 raises.append(CapRaise.from_fields(fields))
                 cap = raises[-1].raised_to
+            elif mark and _SHOWN in fields:
+                shown.append((str(fields[_SHOWN]), str(fields["of"])))
             else:
                 entries.append(_new_entry(fields, entries))
                 cap = min((c for c in (cap, entries[-1].cap) if c is not None), default=None)
@@ -732,12 +756,18 @@ def _read(path: Path, state: Path) -> _Chain:
             ) from None
     if seals and head is None and _head(path).exists():
         return _read(path, state)  # another process wrote the first charge after the read of `head`
-    if seals if head is None else head not in (unsealed.hexdigest(), *seals):
-        raise _edited(path, "the last lines or the .head file are missing")
+    _require_last_lines(path, head, unsealed.hexdigest(), seals)
     last = seals[-1] if seals else unsealed.hexdigest()
     return _Chain(
-        _with_slack_numbers(entries), last, public.hexdigest(), tuple(cancelled), cap, tuple(raises)
-    )
+        _with_slack_numbers(entries), last, public.hexdigest(), tuple(cancelled), cap,
+        tuple(raises), tuple(shown),
+    )  # fmt: skip
+
+
+def _require_last_lines(path: Path, head: str | None, unsealed: str, seals: Sequence[str]) -> None:
+    """Raise LedgerError if the stored seal `head` is of no line of the file."""
+    if seals if head is None else head not in (unsealed, *seals):
+        raise _edited(path, "the last lines or the .head file are missing")
 
 
 def _new_entry(fields: Mapping[str, Any], entries: Iterable[Entry]) -> Entry:

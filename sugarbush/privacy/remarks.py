@@ -37,6 +37,12 @@ OVERLAP = (
     "(prepare.accept_overlap) that every donated text and every text of a pool may be published, "
     "although some may resemble private records."
 )
+INDEPENDENT_ROWS = (
+    "Assumption about the private rows: no row depends on other rows. The settings declare this "
+    "(prepare.rows_depend_on_other_rows: false), and Sugarbush did not check it. If a query "
+    "chooses or computes rows by other rows, as with LIMIT or a window, the guarantee does not "
+    "hold."
+)
 DPSGD_NOISE = (
     "The noise of DP-SGD is sampled in floating point from a generator with a seed from "
     "the operating system. Attacks on its low-order bits are out of scope. Clipping accounts "

@@ -6,7 +6,7 @@ import bisect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,57 +78,82 @@ class Bins:
 LENGTHS: Final = Bins((0.0, *_scale(0, 5)))  # characters, words, sentences, turns
 RECORDS: Final = Bins(_scale(0, 4))  # records of a user
 YEARS: Final = Bins(tuple(map(float, range(1900, 2101))))
-_POSITIVE: Final = _scale(-3, 9)
-NUMBERS: Final = Bins(
-    (-1e10, *(-edge for edge in reversed(_POSITIVE)), -math.ulp(0.0), math.ulp(0.0), *_POSITIVE)
-)
+ZERO: Final = math.ulp(0.0)  # the bin of 0 is [-ZERO, ZERO)
+_POSITIVE: Final = _scale(-3, 15)
+NUMBERS: Final = Bins((-1e16, *(-edge for edge in reversed(_POSITIVE)), -ZERO, ZERO, *_POSITIVE))
+LARGEST_NUMBER: Final = 1e16  # end of the last bin of NUMBERS; larger numbers are in it, too
+# One more run of bins needs this much more than noise, in standard deviations. Below it, the noise
+# of hundreds of empty bins would look like a second group of values.
+_RUN: Final = 5.0
 
 
-def extent(bins: Bins, counts: NDArray[np.float64], *, stddev: float) -> tuple[float, float] | None:
-    """Return the ends of the bins that contain more than noise, or None without such a bin.
-
-    `counts` are those of `consistent`: 0 outside the bulk. Three standard deviations count as
-    noise. So a few values may be outside the ends.
-
-    >>> extent(Bins((0.0, 1.0, 2.0, 3.0)), np.array([0.0, 60.0, 40.0, 0.0]), stddev=5.0)
-    (1.0, 3.0)
-    """
-    (inside,) = np.nonzero(counts > 3 * stddev)
-    if not len(inside):
-        return None
-    return bins.edges[inside[0]], bins.edges[min(inside[-1] + 1, bins.size - 1)]
-
-
-def consistent(counts: NDArray[np.int64], *, total: float, stddev: float) -> NDArray[np.float64]:
+def consistent(counts: NDArray[Any], *, total: float, stddev: float) -> NDArray[np.float64]:
     """Return counts that are at least 0 and add up to `total`, near the noisy counts.
 
     Bins far from the bulk contain noise alone, and there are many. So the result is 0 outside the
-    consecutive bins with the largest sum of `counts - stddev`. Inside, it is the nearest point with
-    this total (Duchi et al. 2008, Figure 1). Both are post-processing and cost no budget.
+    runs of consecutive bins with the largest sum of `counts - stddev`. Each run after the first one
+    must add five standard deviations to this sum. Inside, the result is the nearest point with
+    this total. Both are post-processing and cost no budget.
 
     >>> consistent(np.array([3, 60, -8, 46, 3, -4, 5, 7]), total=100, stddev=5.0).tolist()
     [0.0, 57.0, 0.0, 43.0, 0.0, 0.0, 0.0, 0.0]
+    >>> far = np.array([60, *[0] * 20, 46])
+    >>> np.flatnonzero(consistent(far, total=100, stddev=5.0)).tolist()
+    [0, 21]
     """
-    nearest = np.zeros(len(counts))
-    wanted = max(float(total), 0.0)
-    if not len(counts) or wanted == 0:
-        return nearest
-    start, end = _bulk(np.asarray(counts - stddev, dtype=np.float64))
-    inside = counts[start:end].astype(float)
-    ordered = np.sort(inside)[::-1]
-    excess = (np.cumsum(ordered) - wanted) / np.arange(1, len(ordered) + 1)
-    kept = int(np.flatnonzero(ordered - excess > 0)[-1])
-    nearest[start:end] = np.maximum(inside - excess[kept], 0.0)
-    return nearest
+    result = np.zeros(len(counts))
+    if not len(counts) or total <= 0:
+        return result
+    inside = occupied(counts, stddev=stddev)
+    result[inside] = nearest(np.asarray(counts)[inside], total=total)
+    return result
 
 
-def _bulk(values: NDArray[np.float64]) -> tuple[int, int]:
-    """Return the consecutive values with the largest sum, at least one, as a slice."""
-    best, found, total, start = -math.inf, (0, 1), 0.0, 0
-    for index, value in enumerate(values.tolist()):
-        if total <= 0:
-            total, start = 0.0, index
-        total += value
-        if total > best:
-            best, found = total, (start, index + 1)
-    return found
+def occupied(counts: NDArray[Any], *, stddev: float) -> NDArray[np.bool_]:
+    """Return which bins are in a run that contains more than noise. There is at least one run."""
+    return _runs(np.asarray(counts - stddev, dtype=np.float64), cost=_RUN * stddev)
+
+
+def nearest(counts: NDArray[Any], *, total: float) -> NDArray[np.float64]:
+    """Return the nearest counts that are at least 0 and add up to `total`.
+
+    Source: Duchi, Shalev-Shwartz, Singer, Chandra 2008, Figure 1.
+
+    >>> nearest(np.array([5.0, -3.0, 9.0]), total=10).tolist()
+    [3.0, 0.0, 7.0]
+    """
+    if total <= 0:
+        return np.zeros(len(counts))
+    ordered = np.sort(np.asarray(counts, dtype=np.float64))[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(ordered) + 1)
+    last = int(np.flatnonzero(ordered - excess > 0)[-1])
+    return np.asarray(np.maximum(counts - excess[last], 0.0))
+
+
+def _runs(values: NDArray[np.float64], *, cost: float) -> NDArray[np.bool_]:
+    """Return which values are in the runs with the largest sum, less `cost` for each run after the
+    first. There is at least one run.
+
+    `inside` and `outside` are the best sums of all runs so far, with and without the last value in
+    a run. The flags repeat the best decisions from the end.
+    """
+    inside, outside, none = -math.inf, -math.inf, 0.0  # none: before the first run
+    grows, closed, started = [], [], []
+    for value in values.tolist():
+        first, again = none, outside - cost
+        grows.append(inside >= max(first, again))
+        started.append(first >= again)
+        closed.append(inside >= outside)
+        new = max(inside, first, again) + value
+        inside, outside = new, max(inside, outside)
+    chosen = np.zeros(len(values), dtype=bool)
+    is_inside = inside >= outside
+    for index in range(len(values) - 1, -1, -1):
+        chosen[index] = is_inside
+        if not is_inside:
+            is_inside = closed[index]
+        elif not grows[index]:
+            if started[index]:
+                break
+            is_inside = False
+    return chosen

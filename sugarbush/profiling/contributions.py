@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,14 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, YEARS
 from sugarbush.profiling.layout import (
     DATE,
-    INTEGER,
     KINDS,
     NO_CELL,
-    NUMBER,
     column_histogram,
     columns_group,
+    day_of_number,
     item_of,
     kind_of,
+    kind_of_number,
     measures_of,
     sizes_group,
     style_group,
@@ -32,6 +33,9 @@ from sugarbush.profiling.layout import (
 )
 from sugarbush.profiling.style import LANGUAGES, RULES, language, sentences, turns
 from sugarbush.profiling.terms import terms
+
+_Number = TypeVar("_Number", np.int32, np.float64)
+_NONE: Final = math.nan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,7 @@ class Contributions:
     sizes: Private[NDArray[np.int32]]
     style: Private[NDArray[np.int32]]
     columns: Private[NDArray[np.int32]]
+    quantities: Private[NDArray[np.float64]]  # numbers of all columns, then days; NaN for none
     values: Private[tuple[str, ...]]
     terms: Private[tuple[str, ...]]
 
@@ -92,7 +97,7 @@ class Reader:
         self._column_starts = [
             tuple(
                 column_histogram(self.columns, column, what).start
-                for what in ("kind", "number", "month", "year")
+                for what in ("kind", "number", "year")
             )
             for column in columns
         ]
@@ -106,7 +111,9 @@ class Reader:
             count = None if of_user is None else of_user[record.user or ""]
             batch.sizes.append(self.cells_of_sizes(record.text, records=count))
             batch.style.append(self.cells_of_style(record.text))
-            batch.columns.append(self._cells_of_columns(record.raw))
+            cells, quantities = self._cells_of_columns(record.raw)
+            batch.columns.append(cells)
+            batch.quantities.append(quantities)
             batch.values.append(self._values(record.raw))
             batch.terms.append(terms(self._free_text(record.text), key=self._key))
         self._batches.append(batch.packed())
@@ -118,6 +125,7 @@ class Reader:
             sizes=Private(_stacked([b.sizes for b in batches], self.sizes.cells)),
             style=Private(_stacked([b.style for b in batches], self.style.cells)),
             columns=Private(_stacked([b.columns for b in batches], self.columns.cells)),
+            quantities=Private(_stacked([b.quantities for b in batches], 2 * len(self._columns))),
             values=Private([row for b in batches for row in b.values]),
             terms=Private([row for b in batches for row in b.terms]),
         )
@@ -148,20 +156,24 @@ class Reader:
         cells = [number if rule(free) else NO_CELL for number, rule in enumerate(RULES.values())]
         return [*cells, self._language + LANGUAGES.index(language(free))]
 
-    def _cells_of_columns(self, raw: Sequence[Any]) -> list[int]:
-        cells: list[int] = []
-        for value, starts in zip(raw, self._column_starts, strict=True):
-            kind, number, month, year = starts
+    def _cells_of_columns(self, raw: Sequence[Any]) -> tuple[list[int], list[float]]:
+        """Return the cells of a record, and its numbers and days."""
+        cells, numbers, days = list[int](), list[float](), list[float]()
+        for value, (kind, number, year) in zip(raw, self._column_starts, strict=True):
             found = kind_of(value)
             if isinstance(found, float):
-                which = KINDS.index(INTEGER if found.is_integer() else NUMBER)
-                cells += [kind + which, number + NUMBERS.of(found), NO_CELL]
+                cells += [kind + KINDS.index(kind_of_number(found)), number + NUMBERS.of(found)]
+                numbers.append(found)
+                days.append(_NONE if (day := day_of_number(found)) is None else day)
             elif isinstance(found, date):
-                when = [month + found.month - 1, year + YEARS.of(found.year)]
-                cells += [kind + KINDS.index(DATE), *when]
+                cells += [kind + KINDS.index(DATE), year + YEARS.of(found.year)]
+                numbers.append(_NONE)
+                days.append(found.toordinal())
             else:
-                cells += [kind + KINDS.index(found), NO_CELL, NO_CELL]
-        return cells
+                cells += [kind + KINDS.index(found), NO_CELL]
+                numbers.append(_NONE)
+                days.append(_NONE)
+        return cells, [*numbers, *days]
 
     def _values(self, raw: Sequence[Any]) -> tuple[str, ...]:
         found = ((c, value_of(cell)) for c, cell in zip(self._columns, raw, strict=True))
@@ -173,6 +185,7 @@ class _Batch:
     sizes: Any = field(default_factory=list)
     style: Any = field(default_factory=list)
     columns: Any = field(default_factory=list)
+    quantities: Any = field(default_factory=list)
     values: list[tuple[str, ...]] = field(default_factory=list)
     terms: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -185,9 +198,10 @@ class _Batch:
 
         cells = (np.asarray(rows, np.int32) for rows in (self.sizes, self.style, self.columns))
         sizes, style, columns = cells
-        return _Batch(sizes, style, columns, shared(self.values), shared(self.terms))
+        quantities = np.asarray(self.quantities, np.float64)
+        return _Batch(sizes, style, columns, quantities, shared(self.values), shared(self.terms))
 
 
-def _stacked(batches: list[NDArray[np.int32]], cells: int) -> NDArray[np.int32]:
+def _stacked(batches: list[NDArray[_Number]], cells: int) -> NDArray[_Number]:
     rows = [rows.reshape(len(rows), cells) for rows in batches]
-    return np.concatenate(rows) if rows else np.empty((0, cells), dtype=np.int32)
+    return np.concatenate(rows) if rows else np.empty((0, cells), dtype=np.int32)  # no record

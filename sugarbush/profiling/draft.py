@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import yaml
@@ -19,16 +19,17 @@ from sugarbush.attributes.draft import (
     text_yaml,
 )
 from sugarbush.attributes.placeholders import SUBJECT, TONE
-from sugarbush.data.quantities import Kind
+from sugarbush.data.quantities import Kind, number_of_edge, number_text
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
 from sugarbush.data.shapes.conversation import TURNS
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import WORDS_OF
 from sugarbush.languages import ENGLISH, language_code
-from sugarbush.privacy.accounting import rounded_up
-from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, NESTED, NUMBER
+from sugarbush.profiling.layout import COMPACT_DATE, DATE, EMPTY, NESTED, NUMERIC
+from sugarbush.profiling.refinement import Distribution
 from sugarbush.profiling.release import (
     MOST_VALUES,
+    QUANTILES,
     Column,
     Profile,
     interval,
@@ -39,9 +40,20 @@ from sugarbush.profiling.style import UNKNOWN
 _LEAST_COVERED: Final = 0.3  # share of the records with one of the values
 _COVERED_NUMBERS: Final = 0.7  # share of the records from which numbers are listed one by one
 _MOST, _SOME = 0.5, 0.15  # shares of texts
-# The months of a bin of dates, for at most so many years
-_MONTHS_OF_BINS: Final = ((3, 2), (6, 4))
-_MOST_BINS_OF_YEARS: Final = 8
+_MONTHS_OF_BINS: Final = (1, 3, 6)  # the first with few enough bins; else whole years
+_MOST_BINS_OF_DATES: Final = 9
+_LEAST_DAYS_OF_MONTHS: Final = 90
+_DATES: Final = (
+    "dates; give it bins and span, such as bins: [2024-07-01], span: [2024-01-01, 2024-12-31]"
+)
+_ONE_VALUE: Final = "nearly all of its {} are {}"
+_TOO_CLOSE: Final = (
+    "its {} are too close together for bins at this noise: most are between {} and {}. Give it "
+    "bins and span, if you know them from public knowledge"
+)
+_YEARS: Final = (1800, 2100)
+_UNITS_OF_TIME: Final = {"seconds": 1, "milliseconds": 1000}
+_TIMES: Final = (946_684_800, 2_208_988_800)  # the years 2000 to 2039, in seconds since 1970
 _SAME: Final = {"mention somebody (@name)": "begin with a mention (@name)"}
 _SUBJECT_TERMS: Final = 3
 _NO_SUBJECT: Final = frozenset(
@@ -203,62 +215,123 @@ def _attribute(profile: Profile, column: Column, *, taken: Sequence[str]) -> Att
     """Return an attribute, or why there is none."""
     name, listed = _free_name(column.name, taken), list(profile.listed(column))
     other = free_word("other", listed)
-    if profile.kind_share(column, DATE).low > _MOST and (found := _dates(profile, column, name)):
-        return found
     if profile.number_share(column).low > _MOST:
-        numbers = [value for value in listed if _number(value) is not None]
-        is_list = len(column.values) <= MOST_VALUES and len(numbers) > 1
-        if is_list and _covered(profile, column) >= _COVERED_NUMBERS:
-            ordered = sorted(numbers, key=lambda value: _number(value) or 0.0)
+        is_list = (
+            len(column.values) <= MOST_VALUES and _covered(profile, column) >= _COVERED_NUMBERS
+        )
+        if is_list and len(listed) > 1:
+            ordered = _in_order(listed)
             return Attribute(name=name, column=column.name, values=tuple(ordered), other=other)
-        quantiles = profile.number_quantiles(column)
-        if not quantiles:
-            return "too few numbers for bins at this noise"
-        edges = tuple(sorted({float(f"{quantile:.2g}") for quantile in quantiles}))
-        typed = _typed(profile, column, name, edges)
-        return typed or Attribute(name=name, column=column.name, bins=edges)
+        if is_list and listed:
+            return _ONE_VALUE.format("numbers", listed[0])
+    if profile.date_share(column).low > _MOST:
+        return _dates(profile, column, name)
+    if profile.number_share(column).low > _MOST:
+        return _numbers(profile, column, name)
     if (why := _why_not(profile, column)) is not None:
         return why
     return Attribute(name=name, column=column.name, values=tuple(listed), other=other)
 
 
-def _typed(
-    profile: Profile, column: Column, name: str, edges: tuple[float, ...]
-) -> Attribute | None:
-    """Return an attribute with numbers in the release, or None if some cells may be no numbers.
+def _numbers(profile: Profile, column: Column, name: str) -> Attribute | str:
+    """Return an attribute with bins, or why there is none.
 
-    The ends of the last bins of the profile are the span. A cell that is no number would be a bad
-    row.
+    It has a type, and the release has numbers, if all other kinds of cells are within the noise of
+    0: a cell that is no number would be a bad row.
     """
-    ends = profile.extent(column)
-    if ends is None or not profile.has_only(column, {INTEGER, NUMBER}):
-        return None
+    found = column.distribution
+    if found is None or found.is_days:
+        return "too few numbers for bins at this noise"
+    if (ends := found.ends) is None:
+        return _TOO_CLOSE.format("numbers", *map(_shown, (found.edges[0], found.edges[-1])))
     low, high = ends
-    kind = Kind.INTEGER if profile.has_only(column, {INTEGER}) else Kind.NUMBER
-    if kind is Kind.INTEGER:
-        edges = tuple(sorted(set(map(round, edges))))
-        low, high = math.ceil(low), math.ceil(high) - 1
-    else:
-        high = round(high, 9) + 0.0  # the end of the bin of 0 is a tiny number
-    inside = tuple(edge for edge in edges if low < edge <= high)
-    return _attribute_or_none(
-        name=name, column=column.name, bins=inside, type=kind, span=(low, high)
+    if low == high:
+        return _ONE_VALUE.format("numbers", number_text(low))
+    bounds = _rounded(low, _edges(found, low, high), high, whole=found.is_whole)
+    decimals = None
+    if not found.is_whole and found.quantiles(QUANTILES).count(0.0) > 1:
+        bounds, decimals = _with_zeros(bounds)
+    span, edges = (bounds[0], bounds[-1]), bounds[1:-1]
+    if not edges:
+        return "too few different numbers for bins at this noise"
+    untyped = Attribute(name=name, column=column.name, bins=edges)
+    if not profile.has_only(column, NUMERIC):
+        return untyped
+    kind = Kind.INTEGER if found.is_whole else Kind.NUMBER
+    typed = _attribute_or_none(
+        name=name, column=column.name, bins=edges, type=kind, span=span, decimals=decimals
+    )
+    return typed or untyped
+
+
+def _edges(found: Distribution, low: float, high: float) -> tuple[float, ...]:
+    """Return the quantiles between the ends. A whole number that is several of them gets a bin of
+    its own."""
+    quantiles = found.quantiles(QUANTILES)
+    edges = {*quantiles}
+    if found.is_whole:
+        edges |= {edge + 1 for edge in quantiles if quantiles.count(edge) > 1}
+        high += 1
+    return tuple(sorted(edge for edge in edges if low < edge < high))
+
+
+def _with_zeros(bounds: tuple[float, ...]) -> tuple[tuple[float, ...], int]:
+    """Return the bounds with a bin for 0 alone, and the number of decimals for which it is alone.
+
+    >>> _with_zeros((0.0, 12.5, 100.0))
+    ((0.0, 0.01, 12.5, 100.0), 2)
+    """
+    decimals = max(2, *(len(f"{bound:.9f}".rstrip("0").partition(".")[2]) for bound in bounds))
+    return tuple(sorted({*bounds, 10.0**-decimals})), decimals
+
+
+def _rounded(low: float, edges: Sequence[float], high: float, *, whole: bool) -> tuple[float, ...]:
+    """Return the bounds with as many digits as the widths of the bins need. The ends move inwards,
+    so that they stay between the values."""
+    bounds = (low, *edges, high)
+    rounded = []
+    for at, bound in enumerate(bounds):
+        around = [abs(bounds[n] - bound) for n in (at - 1, at + 1) if 0 <= n < len(bounds)]
+        exponent = math.floor(math.log10((min(w for w in around if w) if any(around) else 1) / 20))
+        exponent = max(exponent, 0) if whole else exponent
+        step = 10.0**exponent
+        towards = {0: math.ceil, len(bounds) - 1: math.floor}.get(at, round)
+        rounded.append(round(towards(round(bound / step, 6)) * step, max(-exponent, 0)) + 0.0)
+    return tuple(rounded)
+
+
+def _dates(profile: Profile, column: Column, name: str) -> Attribute | str:
+    """Return an attribute with dates, or why there is none. Bins are months or longer, except in a
+    short span."""
+    found = column.distribution
+    if found is None or not found.is_days or not profile.has_only(column, {DATE, COMPACT_DATE}):
+        return _DATES
+    if (ends := found.ends) is None:
+        days = [_day(edge).isoformat() for edge in (found.edges[0], found.edges[-1])]
+        return _TOO_CLOSE.format("dates", *days)
+    first, last = map(_day, ends)
+    if first == last:
+        return _ONE_VALUE.format("dates", first.isoformat())
+    edges = [_day(day) for day in _edges(found, *ends)]
+    months = [date(year, m, 1) for year in range(first.year, last.year + 1) for m in range(1, 13)]
+    if (last - first).days > _LEAST_DAYS_OF_MONTHS:
+        steps = (*_MONTHS_OF_BINS, *range(12, 12 * 201, 12))
+        within = (
+            [day for at, day in enumerate(months) if at % step == 0 and first < day <= last]
+            for step in steps
+        )
+        edges = next(days for days in within if len(days) < _MOST_BINS_OF_DATES)
+    return (
+        _attribute_or_none(name=name, column=column.name, bins=edges, span=(first, last)) or _DATES
     )
 
 
-def _dates(profile: Profile, column: Column, name: str) -> Attribute | None:
-    """Return an attribute with dates, from the first to the last year with more than noise."""
-    ends = profile.extent(column)
-    if ends is None or not profile.has_only(column, {DATE}):
-        return None
-    first, end = map(int, ends)
-    months = next((step for step, most in _MONTHS_OF_BINS if end - first <= most), 0)
-    months = months or 12 * math.ceil((end - first) / _MOST_BINS_OF_YEARS)
-    edges = [
-        date(first + at // 12, at % 12 + 1, 1) for at in range(months, 12 * (end - first), months)
-    ]
-    span = (date(first, 1, 1), date(end - 1, 12, 31))
-    return _attribute_or_none(name=name, column=column.name, bins=edges, span=span)
+def _day(number: float) -> date:
+    return date.fromordinal(int(number))
+
+
+def _shown(number: float) -> str:
+    return number_text(float(f"{number:.12g}"))
 
 
 def _attribute_or_none(**fields: Any) -> Attribute | None:
@@ -277,8 +350,6 @@ def _why_not(profile: Profile, column: Column) -> str | None:
     reasons = {
         EMPTY: "most of its cells are empty",
         NESTED: "its cells are lists or records; name a field inside them",
-        DATE: f"dates{_months(profile, column)}; give it bins and span, such as "
-        "bins: [2024-07-01], span: [2024-01-01, 2024-12-31]",
     }
     for kind, reason in reasons.items():
         if profile.kind_share(column, kind).low > _MOST:
@@ -293,14 +364,6 @@ def _why_not(profile: Profile, column: Column) -> str | None:
     if covered < _LEAST_COVERED:
         return f"its known values cover {percent(covered)} of the records; {rare}"
     return None
-
-
-def _months(profile: Profile, column: Column) -> str:
-    most = max(range(12), key=lambda month: column.months[month])
-    share = profile.share(column.months[most], group="columns")
-    if share.low <= 1 / 12:
-        return ""
-    return f", most of them in month {most + 1} ({percent(share.share)} of the records)"
 
 
 def _topic(profile: Profile, *, taken: Sequence[str]) -> Attribute:
@@ -323,6 +386,13 @@ def _free_name(column: str, taken: Sequence[str]) -> str:
     return free_word(name, RELEASE_COLUMNS.union(taken), between="_")
 
 
+def _in_order(values: list[str]) -> list[str]:
+    """Return numbers by size. Other values stay in the order of their frequency: they are codes."""
+    if not all(_number(value) is not None for value in values):
+        return values
+    return sorted(values, key=lambda value: (_number(value), value))
+
+
 def _number(value: str) -> float | None:
     try:
         number = float(value)
@@ -341,10 +411,9 @@ def schema_text(draft: Draft, profile: Profile, *, json_schema: str | None = Non
 
 def _lines(draft: Draft, profile: Profile, json_schema: str | None) -> Iterator[str]:
     schema = draft.schema
-    yield "# Drafted from a DP profile of the private file: epsilon " + rounded_up(profile.epsilon)
-    yield f"# at delta {rounded_up(profile.delta)}, per {profile.unit}, charged to its ledger. The"
-    yield "# percentages are DP shares with 95% intervals. Edit what you know better. Every release"
-    yield "# of this dataset counts the charges of the profile."
+    yield "# Drafted from a DP profile of the private file. The percentages are DP shares with 95%"
+    yield "# intervals. Edit what you know better. Every release of this dataset counts the charges"
+    yield "# of all its profiles. To see them, run: sugarbush budget"
     yield f"subject: {_scalar(schema.subject)}"
     if schema.style:
         yield f"style: {_scalar(schema.style)}"
@@ -367,11 +436,14 @@ def _lines(draft: Draft, profile: Profile, json_schema: str | None) -> Iterator[
 
 def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> Iterator[str]:
     if attribute.bins is not None:
+        yield from _meaning(attribute, column)
         yield f"    bins: {_flow(list(attribute.bins))}"
         shown = "" if attribute.type else "# "
         kind = attribute.type or attribute.kind or Kind.NUMBER
         if not kind.is_time:
             yield f"    {shown}type: {kind.value}  # or {_other_kind(kind)}: numbers in the release"
+        if attribute.decimals is not None:
+            yield f"    decimals: {attribute.decimals}"
         span = _flow(list(attribute.span or (0, 1000)))
         yield f"    {'' if attribute.span else '# '}span: {span}  # ends of the outer bins"
     elif column is None:
@@ -391,6 +463,26 @@ def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> It
             yield f"    {source}:"
             for value, terms in described.items():
                 yield f"      {_scalar(value)}: {_flow(list(terms))}"
+
+
+def _meaning(attribute: Attribute, column: Column | None) -> Iterator[str]:
+    """Say what numbers are by a public rule on the released span: years, or times since 1970."""
+    if column is not None and attribute.kind is Kind.DATE:
+        if column.kinds[COMPACT_DATE] > column.kinds[DATE]:
+            yield "    # dates such as 20240131 in the column; 2024-01-31 in the release"
+        return
+    if attribute.type is not Kind.INTEGER or attribute.span is None:
+        return
+    low, high = (number_of_edge(end, Kind.INTEGER) for end in attribute.span)
+    if _YEARS[0] <= low and high <= _YEARS[1]:
+        yield "    # these look like years"
+    for unit, second in _UNITS_OF_TIME.items():
+        first, last = (
+            datetime.fromtimestamp(min(max(end / second, 0), 2 * _TIMES[1]), tz=UTC)
+            for end in (low, high)
+        )
+        if _TIMES[0] <= first.timestamp() and last.timestamp() <= _TIMES[1]:
+            yield (f"    # these look like {unit} since 1970: from {first.date()} to {last.date()}")
 
 
 def _other_kind(kind: Kind) -> str:

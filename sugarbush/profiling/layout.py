@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.schema import spelling
+from sugarbush.data.cells import same_text
 from sugarbush.data.shapes.interface import Shape
 from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, YEARS
 from sugarbush.profiling.style import LANGUAGES, RULES
@@ -23,10 +23,13 @@ from sugarbush.profiling.style import LANGUAGES, RULES
 MEASURES: Final = ("characters", "words", "sentences", "turns")
 EMPTY, TEXT, NESTED, DATE = "empty", "text", "nested", "date"
 INTEGER, NUMBER = "integer", "number"  # whole numbers, and other numbers
-KINDS: Final = (EMPTY, TEXT, NESTED, DATE, INTEGER, NUMBER)
+COMPACT_DATE = "compact date"  # a whole number that is a date, such as 20240131
+KINDS: Final = (EMPTY, TEXT, NESTED, DATE, INTEGER, NUMBER, COMPACT_DATE)
+NUMERIC: Final = (INTEGER, NUMBER, COMPACT_DATE)
 LONGEST_VALUE: Final = 80  # characters; a longer cell is a text and no value
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]?\d{1,2})?")
+# An exponent has a sign and two digits, as programs write it: 1E3 and 2E5 are codes.
+_NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]\d{2})?")
 NO_CELL: Final = -1
 _BETWEEN: Final = "\x1f"
 
@@ -88,19 +91,17 @@ def style_group() -> Group:
 
 
 def columns_group(columns: Sequence[str]) -> Group:
-    """The kind of each column's cells, the bins of numbers, and the months and years of dates.
+    """The kind of each column's cells, the bins of numbers, and the years of dates.
 
-    A record has one kind. A number also has a bin, and a date has a month and a year.
+    A record has one kind. A number also has a bin, and a date has a year.
     """
-    per_column = (
-        ("kind", len(KINDS)), ("number", NUMBERS.size), ("month", 12), ("year", YEARS.size),
-    )  # fmt: skip
+    per_column = (("kind", len(KINDS)), ("number", NUMBERS.size), ("year", YEARS.size))
     named = [(item_of(column, what), size) for column in columns for what, size in per_column]
-    return _group(named, cells=3 * len(columns))
+    return _group(named, cells=2 * len(columns))
 
 
 def column_histogram(group: Group, column: str, what: str) -> Histogram:
-    """Return the histogram of `columns_group` for `kind`, `number`, `month` or `year`."""
+    """Return the histogram of `columns_group` for `kind`, `number` or `year`."""
     return group[item_of(column, what)]
 
 
@@ -127,21 +128,49 @@ def kind_of(value: str | None) -> str | float | date:
     return NESTED if text[0] in "[{" else TEXT
 
 
+def kind_of_number(number: float) -> str:
+    """Return INTEGER, NUMBER or COMPACT_DATE.
+
+    >>> [kind_of_number(number) for number in (7.0, 7.5, 20240229.0, 20230229.0)]
+    ['integer', 'number', 'compact date', 'integer']
+    """
+    if not number.is_integer():
+        return NUMBER
+    return INTEGER if day_of_number(number) is None else COMPACT_DATE
+
+
+def day_of_number(number: float) -> int | None:
+    """Return the ordinal of the date that a number such as 20240131 is, or None.
+
+    Only years of `bins.YEARS` count, because any number of eight digits looks like a year.
+
+    >>> date.fromordinal(day_of_number(20240131.0)), day_of_number(20241301.0)
+    (datetime.date(2024, 1, 31), None)
+    """
+    first, last = YEARS.edges[0], YEARS.edges[-1]
+    if not (number.is_integer() and 10_000 * first <= number < 10_000 * (last + 1)):
+        return None
+    year, rest = divmod(int(number), 10_000)
+    try:
+        return date(year, *divmod(rest, 100)).toordinal()
+    except ValueError:
+        return None
+
+
 def value_of(value: str | None) -> str | None:
     """Return the categorical value in a cell, or None if the cell has none.
 
-    A number is spelled as in a schema. Dates, lists, and texts that are long or have several lines
-    are no values. A text with a control character or half a character is none, either.
+    A value keeps its characters, because a code may look like a number. Dates, lists, and texts
+    that are long or have several lines are no values. A text with a control character or half a
+    character is none, either.
 
     >>> [value_of(cell) for cell in ("Red ", "3.0", "2024-02-29", "[1]", "a\\nb", "x" * 81)]
-    ['Red', '3', None, None, None, None]
+    ['Red', '3.0', None, None, None, None]
     """
     found = kind_of(value)
-    if isinstance(found, float):
-        return spelling(found)
-    if found != TEXT or value is None:
+    if value is None or not (found == TEXT or isinstance(found, float)):
         return None
-    text = " ".join(value.split())
+    text = same_text(value)
     is_one_line = "\n" not in value.strip() and text.isprintable()
     return text if len(text) <= LONGEST_VALUE and is_one_line else None
 

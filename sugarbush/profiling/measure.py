@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +20,12 @@ from sugarbush.privacy.results import DAMAGED, ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.profiling.contributions import Contributions
 from sugarbush.profiling.layout import (
+    COMPACT_DATE,
+    DATE,
     KINDS,
     MEASURES,
+    NUMBER,
+    NUMERIC,
     Group,
     column_histogram,
     columns_group,
@@ -29,8 +34,9 @@ from sugarbush.profiling.layout import (
     sizes_group,
     style_group,
 )
-from sugarbush.profiling.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES, ProfilePlan
-from sugarbush.profiling.release import Column, Profile
+from sugarbush.profiling.plan import COLUMNS, SIZES, STEPS, STYLE, TERMS, VALUES, ProfilePlan
+from sugarbush.profiling.refinement import Estimate, FinerBins, copies, of_days, of_numbers
+from sugarbush.profiling.release import MOST_NOISE_OF_NUMBERS, Column, Profile
 from sugarbush.profiling.style import LANGUAGES, RULES
 
 _SET = "set.json"
@@ -64,8 +70,11 @@ def draw_profile(
     check_count(float(of_sizes[0]))
     of_style = drawing.counts(STYLE, contributions.style, style)
     values: dict[str, int] = {}
+    found: tuple[Column, ...] = ()
     if columns:
         of_columns = drawing.counts(COLUMNS, contributions.columns, table)
+        found = tuple(_column(column, table, of_columns) for column in columns)
+        found = _refined(found, contributions, drawing)
         values = drawing.items(VALUES, contributions.values).counts
     by_column = {
         column: {value: count for (own, value), count in _pairs(values) if own == column}
@@ -80,8 +89,8 @@ def draw_profile(
         else contributions.terms_by_value(chosen)
     )
     terms: dict[str, dict[str, int]] = {}
-    found = drawing.items(TERMS, items, by=chosen)
-    for (value, term), count in _pairs(found.counts):
+    of_terms = drawing.items(TERMS, items, by=chosen)
+    for (value, term), count in _pairs(of_terms.counts):
         terms.setdefault(value, {})[term] = count
     return Profile(
         records=int(of_sizes[0]),
@@ -89,9 +98,9 @@ def draw_profile(
         records_per_user=_listed(sizes["records per user"].of(of_sizes)) if by_user else None,
         style=dict(zip(RULES, _listed(of_style), strict=False)),
         languages=dict(zip(LANGUAGES, _listed(style["language"].of(of_style)), strict=True)),
-        columns=tuple(_column(c, table, of_columns, by_column[c]) for c in columns),
+        columns=tuple(replace(c, values=_ordered(by_column[c.name])) for c in found),
         terms=terms,
-        terms_column=found.by,
+        terms_column=of_terms.by,
         stddev={name: plan.stddev(name) for name in plan.events},
         threshold=drawing.thresholds,
         epsilon=plan.epsilon,
@@ -120,14 +129,27 @@ class _Drawing:
     thresholds: dict[str, int] = field(default_factory=dict)
 
     def counts(self, name: str, cells: Private[Any], group: Group) -> NDArray[np.int64]:
-        """Draw noisy counts, or restore them."""
+        """Draw noisy counts of a group, or restore them."""
+        return self.cells(name, cells, size=group.size, cells=group.cells)
+
+    def cells(self, name: str, private: Private[Any], *, size: int, cells: int) -> NDArray[Any]:
+        """Draw noisy counts, or restore them.
+
+        Without a cell, the charge is the same, but nothing is drawn. Released counts decide whether
+        there is a cell, and the smaller charge of a result that they chose would state too little.
+        """
+        event = self.plan.counts(name)
+        if not size:
+            unused = self.store.drawn(name, lambda folder: (self.session.charge(event),))
+            self.ids += unused.ledger_ids
+            return np.zeros(0, dtype=np.int64)
 
         def draw() -> Released[NDArray[np.int64]]:
             return noisy_counts(
-                cells,
-                size=group.size,
-                cells_per_record=group.cells,
-                stddev=self.plan.counts(name).stddev,
+                private,
+                size=size,
+                cells_per_record=cells,
+                stddev=event.stddev,
                 session=self.session,
             )
 
@@ -191,13 +213,64 @@ def _listed(counts: NDArray[np.int64]) -> tuple[int, ...]:
     return tuple(map(int, counts))
 
 
-def _column(name: str, group: Group, counts: NDArray[np.int64], values: dict[str, int]) -> Column:
+def _column(name: str, group: Group, counts: NDArray[np.int64]) -> Column:
     kinds = column_histogram(group, name, "kind").of(counts)
     return Column(
         name=name,
         kinds=dict(zip(KINDS, _listed(kinds), strict=True)),
         numbers=_listed(column_histogram(group, name, "number").of(counts)),
-        months=_listed(column_histogram(group, name, "month").of(counts)),
         years=_listed(column_histogram(group, name, "year").of(counts)),
-        values=dict(sorted(values.items(), key=lambda value: (-value[1], value[0]))),
+        values={},
+        distribution=None,
     )
+
+
+def _ordered(values: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(values.items(), key=lambda value: (-value[1], value[0])))
+
+
+def _refined(
+    columns: tuple[Column, ...], contributions: Contributions, drawing: _Drawing
+) -> tuple[Column, ...]:
+    """Return the columns with the distributions of their numbers or dates.
+
+    Each step divides the occupied bins of all columns, by the released counts of the steps before.
+    """
+    count, noise = len(columns), drawing.plan.stddev(COLUMNS)
+    estimates: dict[int, Estimate] = {}
+    for number, column in enumerate(columns):
+        if (first := _first_estimate(column, stddev=noise)) is not None:
+            estimates[number + count * first.is_days] = first
+    for step in STEPS:
+        repeated = copies(len(estimates), histograms=count)
+        noise = drawing.plan.stddev(step) / math.sqrt(repeated)
+        divided = {at: each.divided(stddev=noise) for at, each in estimates.items()}
+        bins = FinerBins(edges={at: edges for at, (edges, _) in divided.items()}, histograms=count)
+        cells = contributions.quantities.map_batch(bins.cells)
+        means = bins.means(drawing.cells(step, cells, size=bins.size, cells=count))
+        estimates = {
+            at: each.after(*divided[at], means[at], stddev=noise) for at, each in estimates.items()
+        }
+    known = {at % count: each.distribution for at, each in estimates.items()}
+    return tuple(replace(c, distribution=known.get(at)) for at, c in enumerate(columns))
+
+
+def _first_estimate(column: Column, *, stddev: float) -> Estimate | None:
+    """Return the estimate from the fixed bins, or None without enough numbers or dates.
+
+    A column has days if it has more dates than numbers that are none, and other numbers are within
+    the noise of 0.
+    """
+    kinds = column.kinds
+    dates, numbers = kinds[DATE] + kinds[COMPACT_DATE], sum(kinds[kind] for kind in NUMERIC)
+    others = numbers - kinds[COMPACT_DATE]
+    is_days = others <= 3 * math.sqrt(2) * stddev and dates > others
+    total = dates if is_days else numbers
+    if stddev > MOST_NOISE_OF_NUMBERS * max(total, 1):
+        return None
+    years, in_bins = np.array(column.years), np.array(column.numbers)
+    if is_days:
+        as_numbers = kinds[COMPACT_DATE] > kinds[DATE]
+        return of_days(years, in_bins, total=total, stddev=stddev, as_numbers=as_numbers)
+    whole = column.kinds[NUMBER] <= 3 * stddev
+    return of_numbers(in_bins, total=total, stddev=stddev, whole=whole)

@@ -23,9 +23,14 @@ from sugarbush.profiling.layout import MEASURES, columns_group, sizes_group, sty
 from sugarbush.profiling.terms import ITEMS
 
 SIZES, STYLE, COLUMNS, VALUES, TERMS = "sizes", "style", "columns", "values", "terms"
+# The steps that divide the bins of numbers and dates (`refinement`)
+STEPS: Final = ("finer bins 1", "finer bins 2", "finer bins 3")
 # Shares of mu^2. Values get most, because a schema needs them, and because values that are rarer
-# than the threshold stay unknown.
-_SHARES: Final = {SIZES: 0.08, STYLE: 0.05, COLUMNS: 0.07, VALUES: 0.70, TERMS: 0.10}
+# than the threshold stay unknown. A count of `COLUMNS` and one of a step have about equal noise.
+_SHARES: Final = {
+    SIZES: 0.08, STYLE: 0.05, COLUMNS: 0.048, **dict.fromkeys(STEPS, 0.024), VALUES: 0.65,
+    TERMS: 0.10,
+}  # fmt: skip
 _WITHOUT_COLUMNS: Final = {SIZES: 0.2, STYLE: 0.15, TERMS: 0.65}
 _THRESHOLDED: Final = (VALUES, TERMS)
 # Fraction of the ledger's slack that each threshold uses. So small, because a repaired ledger does
@@ -127,6 +132,7 @@ def plan_profile(
         SIZES: sizes_group(by_user=by_user, measures=measures).cells,
         STYLE: style_group().cells,
         COLUMNS: columns_group([""] * columns).cells,
+        **dict.fromkeys(STEPS, columns),
         VALUES: columns,
         TERMS: ITEMS,
     }

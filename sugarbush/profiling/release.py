@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, YEARS, consistent, extent
-from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, KINDS, NUMBER
+from sugarbush.profiling.bins import LENGTHS, RECORDS, consistent
+from sugarbush.profiling.layout import COMPACT_DATE, DATE, EMPTY, KINDS, NUMERIC
+from sugarbush.profiling.refinement import Distribution
 
 Z95: Final = 1.96
 FILE: Final = "profile.json"
-FORMAT: Final = "sugarbush profile 2"  # 2: years and whole numbers
+FORMAT: Final = "sugarbush profile 3"  # 3: distributions of numbers and dates
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 # The largest noise of a bin over the number of values. Above it, a quantile is not shown.
 _MOST_NOISE_OF_LENGTHS: Final = 0.1
-_MOST_NOISE_OF_NUMBERS: Final = 0.06  # the worst rank error was 0.12 (docs/log/profile.md)
+MOST_NOISE_OF_NUMBERS: Final = 0.06  # the worst rank error was 0.12 (docs/log/profile.md)
 _MOST_NOISE: Final = 0.25  # of a share
 MOST_VALUES: Final = 30  # of a column in a schema, the most frequent ones
-_ZERO: Final = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,8 @@ class Column:
     """What the profile knows about a column. All counts are noisy and may be negative.
 
     `kinds` are the counts of cells by kind, `numbers` those in the bins of `bins.NUMBERS`, and
-    `years` those in the bins of `bins.YEARS`.
+    `years` those in the bins of `bins.YEARS`. `distribution` has the counts of numbers or days in
+    bins that were divided where the counts are; None means that the noise is too large.
     `values` are the values that were released. Values with fewer records than
     about `threshold` stay unknown.
     """
@@ -56,9 +57,9 @@ class Column:
     name: str
     kinds: dict[str, int]
     numbers: tuple[int, ...]
-    months: tuple[int, ...]
     years: tuple[int, ...]
     values: dict[str, int]
+    distribution: Distribution | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,48 +159,30 @@ class Profile:
 
     def number_share(self, column: Column) -> Share:
         """Return the share of cells that are numbers, whole or not."""
-        whole, other = (self.kind_share(column, kind) for kind in (INTEGER, NUMBER))
+        return self._sum_of(column, NUMERIC)
+
+    def date_share(self, column: Column) -> Share:
+        """Return the share of cells that are dates, such as 2024-01-31 or 20240131."""
+        return self._sum_of(column, (DATE, COMPACT_DATE))
+
+    def _sum_of(self, column: Column, kinds: Sequence[str]) -> Share:
+        shares = [self.kind_share(column, kind) for kind in kinds]
         return Share(
-            share=min(whole.share + other.share, 1.0), within=math.hypot(whole.within, other.within)
+            share=min(sum(share.share for share in shares), 1.0),
+            within=math.hypot(*(share.within for share in shares)),
         )
 
     def number_quantiles(self, column: Column) -> tuple[float, ...]:
         """Return QUANTILES of the numbers in a column, or () if the noise is too large."""
-        counts = self._counts(column, is_date=False)
-        found = () if counts is None else NUMBERS.quantiles(counts.tolist(), QUANTILES)
-        return tuple(0.0 if abs(value) < _ZERO else value for value in found)
+        found = column.distribution
+        return () if found is None or found.is_days else found.quantiles(QUANTILES)
 
-    def extent(self, column: Column) -> tuple[float, float] | None:
-        """Return the ends of the numbers in a column, or of the years of its dates.
-
-        The end of the last bin is excluded, so it is above 0 if the last value is 0. None means
-        that the noise is too large.
-        """
-        is_date = self.kind_share(column, DATE).low > 0.5
-        counts = self._counts(column, is_date=is_date)
-        bins = YEARS if is_date else NUMBERS
-        ends = None if counts is None else extent(bins, counts, stddev=self.stddev["columns"])
-        if ends is None:
-            return None
-        low, high = ends
-        return (0.0 if abs(low) < _ZERO else low), high
-
-    def _counts(self, column: Column, *, is_date: bool) -> NDArray[np.float64] | None:
-        """Return the `consistent` counts of NUMBERS or YEARS, or None if the noise is too large.
-
-        Bins without a whole number are left out if the column has whole numbers only. Otherwise
-        their noise hides a bin behind them: there are 18 of them between 0 and 1.
-        """
-        total = column.kinds[DATE] if is_date else column.kinds[INTEGER] + column.kinds[NUMBER]
-        noise = self.stddev["columns"]
-        if noise > _MOST_NOISE_OF_NUMBERS * max(total, 1):
-            return None
-        counts = np.array(column.years if is_date else column.numbers)
-        is_whole = not is_date and self.has_only(column, {INTEGER})
-        bins = NUMBERS.whole if is_whole else np.arange(len(counts))
-        nearest = np.zeros(len(counts))
-        nearest[bins] = consistent(counts[bins], total=total, stddev=noise)
-        return nearest
+    def day_quantiles(self, column: Column) -> tuple[date, ...]:
+        """Return QUANTILES of the dates in a column, or () if the noise is too large."""
+        found = column.distribution
+        if found is None or not found.is_days:
+            return ()
+        return tuple(date.fromordinal(int(day)) for day in found.quantiles(QUANTILES))
 
     def has_only(self, column: Column, kinds: Collection[str]) -> bool:
         """Return whether all other kinds of cells, except empty ones, are within the noise of 0.
@@ -243,7 +226,10 @@ class Profile:
 
 
 def _column_of(fields: Mapping[str, Any]) -> Column:
-    listed = {name: tuple(fields[name]) for name in ("numbers", "months", "years")}
+    listed: dict[str, Any] = {name: tuple(fields[name]) for name in ("numbers", "years")}
+    if (found := fields["distribution"]) is not None:
+        lists = {name: tuple(found[name]) for name in ("edges", "counts")}
+        listed["distribution"] = Distribution(**{**found, **lists})
     return Column(**{**fields, **listed})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from sklearn.metrics import silhouette_score
 
 from sugarbush.attributes.draft import clusters_of
 from sugarbush.generators.interface import Embed
@@ -13,6 +14,8 @@ from sugarbush.profiling.release import Profile
 _FEWEST_TERMS: Final = 8
 _MOST_TOPICS: Final = 8
 _TERMS_PER_TOPIC: Final = 4  # minimum mean number
+# Kaufman and Rousseeuw 1990, Table 4: a mean silhouette of at most 0.25 shows no structure.
+_LEAST_SILHOUETTE: Final = 0.25
 _SEED: Final = 1
 
 Topics = tuple[tuple[str, tuple[str, ...]], ...]
@@ -21,14 +24,18 @@ Topics = tuple[tuple[str, tuple[str, ...]], ...]
 def topics_of(profile: Profile, *, embed: Embed) -> Topics:
     """Return named groups of the released terms, with the most frequent term first.
 
-    The result is empty if the profile has fewer than eight terms. A phrase replaces its words.
+    The result is empty if the profile has fewer than eight terms, or if their embeddings are no
+    separate groups. Groups of words such as "cell, model" would sort texts by chance.
     """
     counts = profile.term_counts()
     terms = sorted(counts, key=lambda term: (-counts[term], term))
     most = min(_MOST_TOPICS, len(terms) // _TERMS_PER_TOPIC)
     if len(terms) < _FEWEST_TERMS or most < 2:
         return ()
-    cluster = clusters_of(np.asarray(embed(terms)), most=most, seed=_SEED)
+    embedded = np.asarray(embed(terms))
+    cluster = clusters_of(embedded, most=most, seed=_SEED)
+    if len(set(cluster.tolist())) < 2 or silhouette_score(embedded, cluster) <= _LEAST_SILHOUETTE:
+        return ()
     groups: dict[int, list[str]] = {}
     for term, number in zip(terms, cluster.tolist(), strict=True):
         groups.setdefault(number, []).append(term)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final
 
 import pandas as pd
 
 from sugarbush.profiling.bins import YEARS
-from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, NESTED, NUMBER, TEXT
+from sugarbush.profiling.layout import COMPACT_DATE, DATE, EMPTY, INTEGER, NESTED, NUMBER, TEXT
 from sugarbush.profiling.release import QUANTILES, Column, Profile, Share, interval, percent
 
-_MONTHS: Final = (
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-)  # fmt: skip
 _MOST_ROWS: Final = 30
 _SHOWN_KINDS: Final = {
     EMPTY: "empty",
     TEXT: "texts",
     NESTED: "lists or records",
     DATE: "dates",
+    COMPACT_DATE: "dates such as 20240131",
     INTEGER: "whole numbers",
     NUMBER: "numbers with decimals",
 }
@@ -33,7 +33,7 @@ class ShareTable:
     title: str
     shares: tuple[tuple[str, Share], ...]
     note: str = ""
-    quantiles: tuple[tuple[str, float], ...] = field(default=())
+    quantiles: tuple[tuple[str, str], ...] = field(default=())
 
 
 def share_tables(profile: Profile) -> tuple[ShareTable, ...]:
@@ -93,9 +93,8 @@ def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
     shares = [*_shares(profile, profile.listed(column), "values")]
     kinds = _shares(profile, column.kinds, "columns") if profile.is_measured("columns") else ()
     found = [f"{_SHOWN_KINDS[name]} {interval(s)}" for name, s in kinds if s.low > 0.02]
-    is_numeric = profile.number_share(column).low > 0.5
-    quantiles = profile.number_quantiles(column) if is_numeric else ()
-    if not quantiles and not _mostly_dates(profile, column):
+    quantiles = _shown_quantiles(profile, column)
+    if not quantiles and profile.date_share(column).low <= 0.5:
         shares.append(("all other values", profile.other(column)))
     yield ShareTable(
         title=column.name,
@@ -105,23 +104,30 @@ def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
             (f"{share:.0%}", value) for share, value in zip(QUANTILES, quantiles, strict=False)
         ),
     )
-    if _mostly_dates(profile, column):
-        first, end = map(int, profile.extent(column) or (0, 0))
+    if column.distribution is not None and column.distribution.is_days and column.kinds[DATE] > 0:
+        # all years between the ends; the outer quantiles would leave out the first and the last
+        ends = column.distribution.ends or column.distribution.quantiles((0.1, 0.9))
+        first, last = (date.fromordinal(int(day)).year for day in ends)
         start = first - int(YEARS.edges[0])
-        years = tuple(map(str, range(first, end)))
-        for name, names, counts in (
-            ("month", _MONTHS, column.months),
-            ("year", years, column.years[start : start + len(years)] if years else ()),
-        ):
-            rows = zip(names, counts, strict=True)
-            yield ShareTable(
-                title=f"{column.name}, by {name}",
-                shares=tuple((n, profile.share(count, group="columns")) for n, count in rows),
-            )
+        counts = column.years[start : start + last - first + 1]
+        rows = zip(map(str, range(first, last + 1)), counts, strict=True)
+        yield ShareTable(
+            title=f"{column.name}, by year",
+            shares=tuple((n, profile.share(count, group="columns")) for n, count in rows),
+        )
 
 
-def _mostly_dates(profile: Profile, column: Column) -> bool:
-    return profile.is_measured("columns") and profile.kind_share(column, DATE).low > 0.5
+def _shown_quantiles(profile: Profile, column: Column) -> tuple[str, ...]:
+    """Return the quantiles of a column of numbers or dates, with the digits that they need."""
+    if profile.date_share(column).low > 0.5:
+        return tuple(day.isoformat() for day in profile.day_quantiles(column))
+    if profile.number_share(column).low <= 0.5:
+        return ()
+    numbers = profile.number_quantiles(column)
+    spread = max(numbers, default=0.0) - min(numbers, default=0.0)
+    digits = max(0, 2 - math.floor(math.log10(spread))) if spread > 0 else 2
+    is_whole = column.distribution is not None and column.distribution.is_whole
+    return tuple(f"{number:,.{0 if is_whole else min(digits, 9)}f}" for number in numbers)
 
 
 def _terms(profile: Profile) -> list[ShareTable]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 from sugarbush.data.quantities import Kind
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import PrivacyError
+from sugarbush.json_lines import read_json_lines
 
 Type = Literal[
     "int64",
@@ -94,7 +94,13 @@ class TypedTable:
 
     def write(self, path: Path) -> None:
         """Write one parquet file. Raises OSError."""
-        pq.write_table(self.arrow, path)
+        path.write_bytes(self.content())
+
+    def content(self) -> bytes:
+        """Return the content of a parquet file."""
+        stream = pa.BufferOutputStream()
+        pq.write_table(self.arrow, stream)
+        return bytes(stream.getvalue())
 
 
 def typed_table(lines: str, schema: Schema) -> TypedTable:
@@ -109,7 +115,7 @@ def typed_table(lines: str, schema: Schema) -> TypedTable:
     >>> [(column.name, column.type) for column in table.columns][1:3]
     [('text', 'string'), ('stars', 'int64')]
     """
-    rows = [json.loads(line) for line in lines.splitlines()]
+    rows = read_json_lines(lines)
     texts = ("text",) if schema.shape is None else tuple(schema.shape.types)
     names = tuple(rows[0]) if rows else ("id", *texts, "weight")
     columns = tuple(_column(name, schema) for name in names)

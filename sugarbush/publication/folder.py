@@ -17,6 +17,7 @@ from sugarbush.publication.registry_record import registry_record
 from sugarbush.report.card import card_files
 
 FORMAT = "sugarbush dataset 1"
+_METADATA = "metadata.json"
 
 
 def write_dataset(publication: Publication, folder: Path) -> None:
@@ -39,7 +40,7 @@ def write_dataset(publication: Publication, folder: Path) -> None:
     card = dict(publication.card)
     files = {
         "README.md": readme(publication),
-        "metadata.json": _json(_metadata(publication, digests)),
+        _METADATA: _json(_metadata(publication, digests)),
         "croissant.json": _json(croissant(publication, digests)),
         **card_files(card),
         "registry.yaml": registry_record(publication),
@@ -47,6 +48,17 @@ def write_dataset(publication: Publication, folder: Path) -> None:
     }
     for name, content in files.items():
         (folder / name).write_text(content, encoding="utf-8")
+
+
+def texts_in(folder: Path) -> tuple[Path, ...]:
+    """Return the files with texts in a folder of `write_dataset`, and none in another folder."""
+    try:
+        fields = json.loads((folder / _METADATA).read_text(encoding="utf-8"))
+        if fields["format"] != FORMAT:
+            return ()
+        return tuple(folder / str(config["file"]) for config in fields["configs"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
 
 
 def _metadata(publication: Publication, digests: Mapping[str, str]) -> dict[str, Any]:

@@ -137,6 +137,7 @@ def _implementation(publication: Publication) -> dict[str, Any]:
         "mechanisms": _bullets(
             [
                 *mechanisms,
+                *card["budget"]["others"],
                 *card["remarks"],
                 "Timing channels are not covered. The release is not interactive.",
                 f"Software: {software}.",

@@ -15,7 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from sugarbush.errors import FailureError, ParamsError
+from sugarbush.data.remote import require_packages_of_url
+from sugarbush.errors import FailureError, ParamsError, UsageError
 from sugarbush.settings import SECRET, has_secret
 
 _HUB = re.compile(r"hf://([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)")
@@ -205,6 +206,7 @@ class FileSystemTarget:
     def _system(self) -> Any:
         import fsspec
 
+        require_packages_of_url(self.url)
         return fsspec.filesystem(self.url.partition("://")[0], use_listings_cache=False)
 
     @contextmanager
@@ -214,9 +216,10 @@ class FileSystemTarget:
             yield
         except ImportError as error:
             raise ParamsError(
-                f"{self.url}: needs the package {error.name or 'of its file system'} (for s3: the "
-                "extra s3)"
+                f"{self.url}: needs the package {error.name or 'of its file system'}"
             ) from None
+        except UsageError:  # a missing extra
+            raise
         except Exception as error:
             raise FailureError(
                 f"{self.url}: cannot {action} ({type(error).__name__}). Check the address and the "

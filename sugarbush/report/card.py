@@ -36,6 +36,7 @@ from sugarbush.report.statements import (
     is_accepted,
     is_private,
     not_covered,
+    other_charges,
     release_epsilon,
     remarks,
     statement,
@@ -77,18 +78,29 @@ def release_card(release: ReleaseFacts) -> dict[str, Any]:
             "records_per_unit": release.records_per_unit,
             "adjacency": ADJACENCY,
             "epsilon": _number(release_epsilon(release)),
+            "epsilon_of_this_run": _number(release.spending.of_run),
             "delta": release.delta,
+            "in_short": release.spending.line(),
             "statement": statement(release),
             "in_other_words": in_other_words(release),
         },
         "budget": {
             "composition": COMPOSITION,
             "planned_epsilon": _number(release.plan.epsilon),
-            "dataset_total_epsilon": _number(release.dataset_epsilon),
+            "dataset_total_epsilon": _number(release.spending.total),
             "dataset_cap_epsilon": release.cap,
             "ledger_head": release.ledger_head,
             "dataset_cap_raises": [asdict(each) for each in release.cap_raises],
             "events": [_event(entry) for entry in release.entries],
+            "others": other_charges(release.spending),
+            "events_of_others": [
+                {**_event(entry), "charged": when}
+                for when, entries in (
+                    ("before", release.spending.before),
+                    ("after", release.spending.after),
+                )
+                for entry in entries
+            ],
         },
         "public_figures": quality_fields(release.quality),
         "unprotected_quantities": unprotected(release),

@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from sugarbush.report.model import Download
 
-TEXTS = "synthetic.jsonl"
+LINES, PARQUET = ".jsonl", ".parquet"  # the texts are written in both formats
+TEXTS = "synthetic"
 CARD = {
     "release_card.md": "Release card",
     "release_card.html": "Card to print",
@@ -20,13 +22,18 @@ CARD = {
 }
 
 
-def texts_name(method: str) -> str:
+def texts_name(method: str, suffix: str = LINES) -> str:
     """Return the name of the file with a method's texts.
 
     >>> texts_name("mosaic")
     'synthetic_mosaic.jsonl'
     """
-    return f"synthetic_{method}.jsonl"
+    return f"{TEXTS}_{method}{suffix}"
+
+
+def all_texts(folder: Path) -> tuple[Path, ...]:
+    """Return the files with texts as JSON lines in a folder: one for each method."""
+    return tuple(sorted(folder.glob(f"{TEXTS}*{LINES}")))
 
 
 def downloads_beside(methods: Sequence[str], *, folder: str = "") -> tuple[Download, ...]:
@@ -34,22 +41,30 @@ def downloads_beside(methods: Sequence[str], *, folder: str = "") -> tuple[Downl
 
     `folder` is the path from the page to the folder of the files.
     """
-    links = []
+    links: list[Download] = []
     for method in methods:
-        name = texts_name(method)
-        label = "Download texts" if len(methods) == 1 else f"Download texts of {method}"
-        links.append(Download(label=label, name=name, address=folder + name, texts=True))
+        whose = "" if len(methods) == 1 else f" of {method}"
+        links += _texts(texts_name(method, ""), f"texts{whose}", folder=folder)
     links += [Download(label=label, name=n, address=folder + n) for n, label in CARD.items()]
     return tuple(links)
 
 
 def downloads_in_folder() -> tuple[Download, ...]:
     """Return links from a page to the files that `Release.save` writes beside it."""
-    texts = Download(label="Download texts", name=TEXTS, address=TEXTS, texts=True)
-    return (texts, *(Download(label=label, name=n, address=n) for n, label in CARD.items()))
+    card = (Download(label=label, name=n, address=n) for n, label in CARD.items())
+    return (*_texts(TEXTS, "texts"), *card)
 
 
-def downloads_inside(files: Mapping[str, str]) -> tuple[Download, ...]:
+def _texts(stem: str, what: str, *, folder: str = "") -> tuple[Download, Download]:
+    """Return links to parquet, which has the types of the schema, and to JSON lines."""
+    parquet, lines = stem + PARQUET, stem + LINES
+    return (
+        Download(label=f"Download {what}", name=parquet, address=folder + parquet, texts=True),
+        Download(label=f"The {what} as JSON lines", name=lines, address=folder + lines),
+    )
+
+
+def downloads_inside(files: Mapping[str, str | bytes]) -> tuple[Download, ...]:
     """Return links that contain the files, for a page without files beside it. `files` maps the
     names of `downloads_in_folder` to contents."""
     return tuple(
@@ -58,5 +73,6 @@ def downloads_inside(files: Mapping[str, str]) -> tuple[Download, ...]:
     )
 
 
-def _base64(content: str) -> str:
-    return base64.b64encode(content.encode()).decode()
+def _base64(content: str | bytes) -> str:
+    whole = content.encode() if isinstance(content, str) else content
+    return base64.b64encode(whole).decode()

@@ -24,6 +24,7 @@ from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.entries import CapRaise, Entry
 from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.spending import Spending
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
@@ -58,9 +59,9 @@ class PublicQuality:
 class ReleaseFacts:
     """The guarantee, its assumptions, and how the release was made.
 
-    `entries` contains the ledger entries of this release. `dataset_epsilon` is the total epsilon of
-    all charges on the dataset so far. `ledger_head` names the state of the ledger with these
-    charges (`Ledger.head`). `cap` limits the total. `cap_raises` says when somebody raised the cap.
+    `spending` contains the ledger entries of this release, and all others of the dataset, when the
+    facts were collected. `ledger_head` names the state of the ledger with these charges
+    (`Ledger.head`). `cap` limits the total. `cap_raises` says when somebody raised the cap.
     `donated` is the number of donated examples.
     `labels_endpoint` is the endpoint that received every private text, or None. `generator` is None
     if no method used a generator. `starts_from` is the model that was fine-tuned. `other_packages`
@@ -70,10 +71,9 @@ class ReleaseFacts:
     user cancelled afterwards. `texts` maps each method to three numbers: all texts, texts that
     records voted on, and further texts. `settings` contains no results. `remarks`
     contains the sentences that methods and mechanisms declare. `created` is a date.
-    `shown_runs` is the number of runs on the dataset that showed metrics on held-out texts.
+    `shown` says how often exact figures on real texts were shown (`Ledger.shown`).
     `publication` contains what the user states about a publication. `quality` contains the public
-    figures, or None if they were not measured. `measured_before` is the number of other releases of
-    the dataset whose public figures were drawn.
+    figures, or None if they were not measured.
     """
 
     title: str
@@ -81,8 +81,7 @@ class ReleaseFacts:
     purpose: Purpose
     unit: Unit
     delta: float
-    entries: tuple[Entry, ...]
-    dataset_epsilon: float
+    spending: Spending
     ledger_head: str
     cap: float
     plan: BudgetPlan
@@ -104,11 +103,15 @@ class ReleaseFacts:
     texts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    shown_runs: int = 0
+    shown: Mapping[str, int] = field(default_factory=dict)
     cap_raises: tuple[CapRaise, ...] = ()
     publication: PublicationSettings = field(default_factory=PublicationSettings)
     quality: PublicQuality | None = None
-    measured_before: int = 0
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The ledger entries of this release."""
+        return self.spending.own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +225,7 @@ class Download:
     """A file of the release, for a button of the page.
 
     `address` is the file's path relative to the page, or a data URL that contains the whole file.
-    A file with `texts` has one synthetic text per line, as JSON.
+    The file with `texts` is the one that a reader opens in Python.
     """
 
     label: str

@@ -13,6 +13,7 @@ from typing import Any
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import ReleaseFacts
 from sugarbush.report.settings import PublicationSettings
+from sugarbush.report.statements import exact_figures
 
 VARIANT = "Approximate DP"
 NOT_STATED = "not stated"
@@ -68,10 +69,10 @@ def unprotected(release: ReleaseFacts) -> list[str]:
         items.append(
             f"The {release.donated} donated examples: the texts may repeat them word for word."
         )
-    if release.shown_runs:
+    if release.shown:
         items.append(
-            f"The choice among {release.shown_runs} runs that showed exact figures on held-out "
-            "texts."
+            "A choice among runs by exact figures on real texts, which were shown: "
+            f"{', '.join(release.shown)}."
         )
     return items
 
@@ -115,21 +116,15 @@ def _actors(release: ReleaseFacts) -> list[str]:
 
 def tuning(release: ReleaseFacts) -> str:
     """Say whether tuning, and choices among runs, are part of the stated epsilon."""
-    runs = release.shown_runs
-    shown = (
-        f"{runs} {'run' if runs == 1 else 'runs'} showed exact figures on held-out texts. A choice "
-        "by these figures is not counted."
-        if runs
-        else "No run showed exact figures on real texts."
-    )
+    found = [
+        "The stated epsilon counts all charges on the dataset until this card was written, also of "
+        "runs that were not released. So it covers a choice among runs by released results.",
+        f"Settings must not be tuned on the private texts. {exact_figures(release)} A choice by "
+        "such figures is not counted.",
+    ]
     if (quality := release.quality) is not None and quality.rules:
-        shown += f" A rule on public figures decides: {' and '.join(quality.rules)}."
-    included = "includes every run" if release.measured_before else "does not include other runs"
-    return (
-        "Every run on the dataset is counted in its total epsilon, also a run that was not "
-        f"released. The epsilon of this release {included}. Settings must not be tuned on the "
-        f"private texts. {shown}"
-    )
+        found.append(f"A rule on public figures decides: {' and '.join(quality.rules)}.")
+    return " ".join(found)
 
 
 def stated(publication: PublicationSettings) -> dict[str, Any]:
@@ -155,14 +150,14 @@ def with_publication(
     number: int,
     date: str,
     others: Sequence[str],
-    together: float,
 ) -> dict[str, Any]:
     """Return the card of a publication.
 
     `number` counts the published releases of the dataset, and `others` contains the dates of the
-    other ones. `together` is the epsilon of all published releases for an observer who has them.
+    other ones. For an observer who has all of them, the epsilon is that of all charges.
     """
     kind = MANY if others or publication.data_source == "dynamic" else ONE
+    together = card["budget"]["dataset_total_epsilon"]
     published = {"date": date, "number": number, "others": list(others), "epsilon_of_all": together}
     return {
         **card,

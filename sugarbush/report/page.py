@@ -129,7 +129,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
         (
             "epsilon",
             "∞" if math.isinf(spent) else rounded_up(spent, 3),
-            f"at delta {rounded_up(release.delta)}, for one {release.unit.value}",
+            f"at delta {rounded_up(release.delta)}, for one {release.unit.value}{_runs(release)}",
         ),
         ("generator calls", f"{sum(s.usage.calls for s in spends):,}", _generator(release)),
     ]
@@ -138,6 +138,10 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
             ("cost", f"{sum(costs):,.2f}", "paid to the provider, at the prices in the settings")
         )
     return figures
+
+
+def _runs(release: ReleaseFacts) -> str:
+    return f". {release.spending.line().capitalize()}" if release.spending.others else ""
 
 
 def _written(data: PublicData) -> str:
@@ -155,7 +159,7 @@ def _generator(release: ReleaseFacts) -> str:
 
 
 def _budget(release: ReleaseFacts) -> dict[str, Any]:
-    spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
+    spent, total, cap = release.spending.of_run, release.spending.total, release.cap
     if not (math.isfinite(spent) and math.isfinite(total)):
         return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}
     whole = max(cap, total, 1e-12)
@@ -191,7 +195,7 @@ def _code(downloads: Sequence[Download]) -> str | None:
     """Write one line of Python that loads the first file of texts. The script of the page replaces
     the file's name by its full address."""
     name = next((file.name for file in downloads if file.texts), None)
-    return name and f"import pandas as pd; texts = pd.read_json({json.dumps(name)}, lines=True)"
+    return name and f"import sugarbush as sb; texts = sb.open_release({json.dumps(name)})"
 
 
 def _method_view(method: MethodData, internal: InternalData | None) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
-from sugarbush.profiling.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES
+from sugarbush.privacy.spending import Spending
+from sugarbush.profiling.plan import COLUMNS, SIZES, STEPS, STYLE, TERMS, VALUES
 from sugarbush.profiling.release import QUANTILES, Profile, Share
 from sugarbush.profiling.view import ShareTable, length_rows, share_tables
 from sugarbush.report.svg import WIDTH, Axis, chart, element, rectangle, text
@@ -20,20 +21,23 @@ _WORDS = {
     SIZES: "numbers and lengths",
     STYLE: "form and language",
     COLUMNS: "kinds of cells, numbers, dates",
+    **{step: f"{step} of numbers and dates" for step in STEPS},
     VALUES: "values of columns",
     TERMS: "words and phrases",
 }
 
 
-def render_profile(profile: Profile, *, title: str) -> str:
-    """Return the page. `title` is public, such as the subject of the schema."""
+def render_profile(profile: Profile, *, title: str, spending: Spending) -> str:
+    """Return the page. `title` is public, such as the subject of the schema. `spending` is that of
+    the profile and its dataset."""
     lengths = [(name, [_number(v) for v in found]) for name, found in length_rows(profile)]
     return TEMPLATES.get_template("profile.html.jinja").render(
         **inlined(),
         title=title,
         profile=profile,
         unit="record" if profile.unit == "record" else "user",
-        epsilon=rounded_up(profile.epsilon, 3),
+        epsilon=rounded_up(spending.epsilon, 3),
+        runs=spending.line("this profile") if spending.others else "",
         delta=rounded_up(profile.delta),
         records=f"{max(profile.records, 0):,}",
         within=rounded_up(profile.within, 3),
@@ -54,7 +58,7 @@ def _table(table: ShareTable) -> dict[str, Any]:
         "title": table.title,
         "note": table.note,
         "chart": _bars(table) if table.shares else None,
-        "quantiles": [(share, _number(value)) for share, value in table.quantiles],
+        "quantiles": table.quantiles,
     }
 
 

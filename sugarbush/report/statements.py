@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
-from sugarbush.privacy.entries import composed_epsilon
 from sugarbush.privacy.events import (
     DiscreteGaussian,
+    DpSgd,
     DpSgdBound,
+    DpSgdGaussianBound,
     Event,
     GaussianDp,
     NonPrivate,
@@ -16,7 +19,9 @@ from sugarbush.privacy.events import (
     ThresholdedGaussian,
 )
 from sugarbush.privacy.ledger import PROFILE
+from sugarbush.privacy.remarks import DPSGD_NOISE, EMBEDDINGS, INTEGER_NOISE, METADATA_TABLE
 from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.spending import Spending
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import ReleaseFacts
 
@@ -31,16 +36,14 @@ COMPOSITION = (
 
 
 def release_epsilon(release: ReleaseFacts) -> float:
-    """Return the epsilon of the release's ledger entries, at the release's delta.
-
-    If the entries come from several plans, the result is the bound for adaptive choices.
-    """
-    return composed_epsilon(release.entries, delta=release.delta)
+    """Return the epsilon to count: that of all charges on the dataset (`privacy.spending`)."""
+    return release.spending.epsilon
 
 
 def is_private(release: ReleaseFacts) -> bool:
     """Return whether every mechanism is DP."""
-    return not any(isinstance(entry.event, NonPrivate) for entry in release.entries)
+    every = (*release.entries, *release.spending.others)
+    return not any(isinstance(entry.event, NonPrivate) for entry in every)
 
 
 def is_accepted(release: ReleaseFacts) -> bool:
@@ -56,7 +59,7 @@ def heading(release: ReleaseFacts) -> str:
         unmet = [f"{method}: {each}" for method, of in release.quality.unmet.items() for each in of]
         return (
             f"REFUSED by release.accept_if: {'; '.join(unmet)}. Do not publish. Its budget is "
-            f"spent: epsilon {rounded_up(release_epsilon(release), 3)}."
+            f"spent: {release.spending.line()}."
         )
     match release.purpose:
         case Purpose.BENCHMARK:
@@ -75,22 +78,65 @@ def heading(release: ReleaseFacts) -> str:
 
 def statement(release: ReleaseFacts) -> str:
     """Write the guarantee in one sentence."""
-    spent = release_epsilon(release)
+    spent, several = release_epsilon(release), bool(release.spending.others)
     if math.isinf(spent):
         return "Nothing is promised: epsilon is infinite."
-    if not release.entries and release.other_packages:
+    if not release.entries and not several and release.other_packages:
         return (
             "No mechanism was charged: epsilon is 0 if the code of other packages used no "
             "private text."
         )
-    if not release.entries:
+    if not release.entries and not several:
         return "No private text was used: epsilon is 0."
-    return (
+    bound = (
         f"If {_unit(release.unit)} is added or removed, the probability of any outcome changes by "
         f"at most a factor of {rounded_up(math.exp(spent), 3)}, the exponential of epsilon = "
         f"{rounded_up(spent, 3)}, and "
         f"an additive delta of {rounded_up(release.delta)}."
     )
+    return f"{bound} {_sentence(release.spending.line())}" if several else bound
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+_KINDS = {
+    "profile": "a DP profile",
+    "synthesize_metadata": "DP counts or a DP table",
+    "initialise": "first texts",
+    "evolve": "votes or scores",
+    "finetune": "training",
+    "generate": "scores of generated texts",
+    "measure": "public figures",
+    "dp_table": "a table of sb.dp_table",
+    "private_histogram": "a histogram of sb.private_histogram",
+}
+
+
+_ON_EMBEDDINGS = {"evolve", "generate", "measure"}  # stages that compare embeddings
+
+
+def other_charges(spending: Spending) -> list[str]:
+    """Name the charges of the dataset that are not of this run, by kind."""
+    found = []
+    for when, entries in (("before", spending.before), ("after", spending.after)):
+        counts = Counter(_kind(entry.stage) for entry in entries)
+        if counts:
+            named = ", ".join(f"{kind} ({count})" for kind, count in counts.items())
+            found.append(f"Charged {when} this run: {named}.")
+    if found:
+        found.append(
+            "They are charges of other runs, of runs that stopped, or of results that were deleted "
+            "and drawn again."
+        )
+    return found
+
+
+def _kind(stage: str) -> str:
+    name, _, method = stage.partition("@")
+    kind = _KINDS.get(name, f"stage {name}")
+    return f"{kind} of {method}" if method else kind
 
 
 def in_other_words(release: ReleaseFacts) -> str | None:
@@ -100,7 +146,7 @@ def in_other_words(release: ReleaseFacts) -> str | None:
     By Bayes' rule, `posterior odds <= e^epsilon * prior odds`, except for delta.
     """
     spent = release_epsilon(release)
-    if math.isinf(spent) or not release.entries:
+    if math.isinf(spent) or not (release.entries or release.spending.others):
         return None
     return belief(spent, unit=release.unit)
 
@@ -153,19 +199,25 @@ def describe(event: Event) -> str:
             )
         case GaussianDp():
             return f"adaptive mechanism, proved to be {rounded_up(event.mu)}-Gaussian-DP as a whole"
-        case PoissonGaussian() | DpSgdBound():
+        case PoissonGaussian() | DpSgdBound() | DpSgdGaussianBound():
             return _describe_training(event)
         case NonPrivate():
             return "no differential privacy"
     return event.kind
 
 
-def _describe_training(event: PoissonGaussian | DpSgdBound) -> str:
+def _describe_training(event: DpSgd) -> str:
     if isinstance(event, PoissonGaussian):
         return (
             "DP-SGD steps: Gaussian noise with noise multiplier "
             f"{rounded_down(event.noise_multiplier)} on Poisson samples with sampling rate "
             f"{rounded_up(event.rate)}"
+        )
+    if isinstance(event, DpSgdGaussianBound):
+        return (
+            "DP-SGD steps on Poisson samples. Earlier results may decide their rate, number and "
+            "noise. Whatever they are, the privacy profile is at most that of "
+            f"{rounded_up(event.mu)}-Gaussian-DP plus {rounded_up(event.delta)}"
         )
     return (
         "DP-SGD steps on Poisson samples. The DP record count decides their rate, number "
@@ -194,7 +246,7 @@ def in_plain_words(event: Event) -> str:
                 "A series of counts over the records was taken, each with random noise. The whole "
                 "series counts as one charge."
             )
-        case PoissonGaussian() | DpSgdBound():
+        case PoissonGaussian() | DpSgdBound() | DpSgdGaussianBound():
             return (
                 "A language model was trained on random samples of the records. The influence of "
                 "each record on a training step was limited, and random noise was added to each "
@@ -290,9 +342,8 @@ def not_covered(release: ReleaseFacts) -> list[str]:
         "Attacks that failed: they do not limit what a better attack can find. Safety depends on "
         "the ledger alone.",
         "Other releases about the same people, under other dataset names or by other programs.",
+        f"A choice by exact figures on real texts, or by reading them. {exact_figures(release)}",
     ]
-    if release.shown_runs or release.quality is None:
-        items.append(_choice(release.shown_runs))
     if release.other_packages:
         items.append(
             f"The code of {', '.join(release.other_packages)}: it read the private texts, as a "
@@ -313,28 +364,38 @@ def not_covered(release: ReleaseFacts) -> list[str]:
     return items
 
 
-def _choice(runs: int) -> str:
-    if not runs:
-        return (
-            "The choice of this run: no exact figures computed on real texts were shown for any "
-            "run so far."
-        )
-    return (
-        "The choice of this run by figures computed on real texts, which are exact. They were "
-        f"shown for {runs} {'run' if runs == 1 else 'runs'} on this dataset so far."
+def exact_figures(release: ReleaseFacts) -> str:
+    """Say which exact figures on real texts were shown, and that others cannot be known."""
+    shown = ", ".join(f"{what} ({count})" for what, count in release.shown.items())
+    known = (
+        f"Sugarbush showed exact figures on real texts for this dataset: {shown}."
+        if shown
+        else "Sugarbush showed no exact figures of quality on real texts for this dataset."
     )
+    return (
+        f"{known} It cannot know figures that other code computed, such as sb.evaluate of a list "
+        "of texts, or who read the real texts."
+    )
+
+
+def _of_other_charges(spending: Spending) -> Iterator[str]:
+    """Yield the remarks on the mechanisms of other runs, because the epsilon counts them."""
+    for entry in spending.others:
+        match entry.event:
+            case GaussianDp():
+                yield METADATA_TABLE
+            case DiscreteGaussian() | ThresholdedGaussian():
+                yield INTEGER_NOISE
+            case PoissonGaussian() | DpSgdBound():
+                yield DPSGD_NOISE
+        if entry.stage.partition("@")[0] in _ON_EMBEDDINGS:
+            yield EMBEDDINGS
 
 
 def remarks(release: ReleaseFacts) -> list[str]:
     """Return the remarks that mechanisms and methods declare, on the accounting, and on repairs."""
-    items = list(release.remarks)
-    if count := release.measured_before:
-        items.append(
-            f"Public figures of {count} other {'release' if count == 1 else 'releases'} of the "
-            "dataset were drawn. So epsilon counts every charge of the dataset, because this "
-            "release may have been chosen by the figures of all of them."
-        )
-    if release.entries:
+    items = list(dict.fromkeys((*release.remarks, *_of_other_charges(release.spending))))
+    if release.entries or release.spending.others:
         items.append("Epsilon is computed in floating point and rounded towards a larger epsilon.")
     if release.accepted_charges or release.cancelled_charges:
         items.append(

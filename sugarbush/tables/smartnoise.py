@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import ParamsError
+from sugarbush.extras import require_extra
 from sugarbush.privacy.gaussian_dp import bounded_range_mu, discrete_gaussian_mu
 from sugarbush.tables.dp_table import AttributeNames, Measurement
 from sugarbush.tables.graphical_model import MarkovRandomField
@@ -35,14 +36,12 @@ _MEASUREMENT_SHARE: Final = 0.9
 
 def require_smartnoise() -> None:
     """Raise ParamsError if the supported version is not installed."""
-    try:
-        installed = importlib.metadata.version("smartnoise-synth")
-    except importlib.metadata.PackageNotFoundError:
-        installed = None
+    require_extra("smartnoise")
+    installed = importlib.metadata.version("smartnoise-synth")
     if installed != _VERSION:
         raise ParamsError(
             f"`synthesize_metadata.engine: smartnoise` needs smartnoise-synth {_VERSION}, found "
-            f"{installed or 'none'}. Install the extra 'smartnoise', or set `engine: sugarbush`"
+            f"{installed}. Install the extra 'smartnoise', or set `engine: sugarbush`"
         )
 
 

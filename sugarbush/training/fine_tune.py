@@ -10,7 +10,9 @@ import torch
 
 from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.spending import spending_of
 from sugarbush.training.device import open_device
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
@@ -62,7 +64,7 @@ def fine_tune(
         epsilon=epsilon,
     )
     event = plan.of(_PART).subsampled
-    assert event is not None
+    assert isinstance(event, PoissonGaussian)
     device = open_device(settings.device)
     model, tokenizer = models.load(settings.model, device=device)
     models.refuse_beyond_context(model, settings.max_length)
@@ -98,8 +100,11 @@ def fine_tune(
         session=session,
     )
     models.save(models.merged(trained.value).to(torch.device("cpu")), tokenizer, output)
+    spending = spending_of(session.ledger.snapshot(), trained.ledger_ids)
     card = {
-        "epsilon": plan.epsilon,
+        "epsilon": spending.epsilon,
+        "epsilon_of_this_run": spending.of_run,
+        "dataset_total_epsilon": spending.total,
         "delta": delta,
         "noise_multiplier": event.noise_multiplier,
         "sampling_rate": schedule.rate,
@@ -109,4 +114,4 @@ def fine_tune(
         "ledger_ids": list(trained.ledger_ids),
     }
     (output / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
-    return Released(plan.epsilon, trained.ledger_ids)
+    return Released(spending.of_run, trained.ledger_ids)

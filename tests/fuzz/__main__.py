@@ -36,7 +36,6 @@ VARIANTS = 9  # of each case of hypothesis
 CHUNK = 2_000  # hypothesis remembers its cases: one run of all takes much memory
 FRAMES = 500  # of the stack; hypothesis allows 2,000, and then deep YAML takes seconds
 MEMORY = Path("/dev/shm")  # a disk would take most of the time
-SLOW_S = 20.0  # an input that a parser takes so long for stops a run as well as a fault does
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ TARGETS = {
 
 def check(target: Target, case: Any, folder: Path) -> bool:
     """Run one case; returns whether it was accepted. Fails on anything but a clean error."""
-    said, began = io.StringIO(), time.monotonic()
+    said = io.StringIO()
     handler = logging.StreamHandler(said)
     logging.getLogger().addHandler(handler)
     accepted = True
@@ -87,7 +86,6 @@ def check(target: Target, case: Any, folder: Path) -> bool:
     finally:
         logging.getLogger().removeHandler(handler)
     assert target.canary not in said.getvalue(), said.getvalue()
-    assert time.monotonic() - began < SLOW_S, "slow"
     return accepted
 
 

@@ -27,7 +27,7 @@ from sugarbush.data.reading import Row, column_names, read_rows, rows_of_frame
 from sugarbush.data.records import donated_records, usable, wanted_columns
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.data.split import ContributionBounder, Splitter, private_frame, unmatched_attributes
+from sugarbush.data.split import ContributionBounder, Splitter, private_frame, unmatched_values
 from sugarbush.privacy import fingerprint as fingerprints
 from sugarbush.privacy.fingerprint import FingerprintBuilder
 from tests.fuzz.damage import (
@@ -99,7 +99,7 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
         chosen = bound.chosen()[0]
     splitter = Splitter(params, public=public, bound=chosen, fingerprint=fingerprint)
     parts = splitter.parts(records, source="rows")
-    unmatched_attributes(parts[TRAIN], SCHEMA)
+    unmatched_values((record.raw for record in parts[TRAIN]), SCHEMA)
     with mock.patch.object(fingerprints, "SAMPLE", 16):  # 1,024 hashes take most of the time
         tally = splitter.totals.tally(params, source="rows", bounded=bound is not None)
         shown = json.dumps([fingerprint.values(), tally])

@@ -23,7 +23,7 @@ from tests.one_process import forked
 from tests.settings import ROOT, settings
 
 PARTS = [
-    "flows", "tasks", "research", "examples", "prefect.yaml",
+    "flows", "tasks", "research", "examples", "prefect.yaml", "prefect.toml",
     "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
 ]  # fmt: skip
 TINY_ENCODER = ROOT / "tests" / "plugins"  # on PYTHONPATH, it adds the encoder `tiny`

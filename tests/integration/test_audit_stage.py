@@ -30,7 +30,7 @@ def test_audits_are_on_the_internal_page_only_and_charge_nothing(
     write_project(own, methods=["mosaic"], embedding__model="tiny", **settings)
     run_stages(own, without=_LAST)
     before = [entry.id for entry in open_project(own).ledger().entries()]
-    state = _files(tmp_path / "state")
+    ledgers = list((tmp_path / "state/ledgers").rglob("*"))
     run_stages(own, without=_OTHERS)
 
     found = json.loads((own / "reports/internal/audit.json").read_text())["mosaic"]
@@ -40,8 +40,12 @@ def test_audits_are_on_the_internal_page_only_and_charge_nothing(
         f"epsilon is at least {rounded_down(found['lower_epsilon'], 3)} by the attack" in internal
     )
     assert "An attack that finds nothing shows nothing" in internal
-    assert [entry.id for entry in open_project(own).ledger().entries()] == before
-    assert _files(tmp_path / "state") == state, "an audit leaves the state folder as it is"
+    ledger = open_project(own).ledger()
+    assert [entry.id for entry in ledger.entries()] == before
+    assert ledger.shown() == {"evaluation": 1, "audit": 1}
+    card = json.loads((own / "reports/public/release_card.json").read_text())
+    assert "evaluation (1), audit (1)" in card["tuning"]
+    assert list((tmp_path / "state/ledgers").rglob("*")) == ledgers, "an audit has its own ledgers"
 
     for path in [*(own / "reports/public").rglob("*"), *(own / "data/released").rglob("*")]:
         assert "audit" not in path.name
@@ -52,11 +56,3 @@ def test_audits_are_on_the_internal_page_only_and_charge_nothing(
     attacks = internal.partition('id="attacks"')[2].partition("</section>")[0]
     assert "safe" not in attacks.lower() and "mosaic" in attacks
     assert (own / "reports/internal").stat().st_mode & 0o077 == 0
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted((folder / "ledgers").rglob("*"))
-        if path.is_file()
-    }

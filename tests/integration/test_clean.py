@@ -120,10 +120,8 @@ def test_a_killed_experiment_leaves_no_private_file_after_clean(tmp_path: Path) 
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        ends = time.monotonic() + 120
         while not (found := list(checkout.path.glob(f"{EXPS}/**/prepared/train.parquet"))):
             assert process.poll() is None
-            assert time.monotonic() < ends
             time.sleep(0.05)
     finally:
         os.killpg(process.pid, signal.SIGKILL)

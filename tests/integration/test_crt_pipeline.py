@@ -92,6 +92,7 @@ def test_texts_and_model_stay_in_the_private_root(project: Checkout) -> None:
     files = {path.name for path in outside if path.is_file()}
     assert not files & {
         "synthetic.jsonl",
+        "synthetic.parquet",
         "lineage.parquet",
         "model.safetensors",
         "release_card.json",

@@ -367,7 +367,7 @@ def one_more_letter(number: int, body: Body) -> Reply:
 
 def test_real_models(reader: Reader) -> None:
     page = "docs/how-to/real-models.md"
-    with running(FaultServer(behave=one_more_letter, key="...")) as server:
+    with running(FaultServer(behave=one_more_letter, key=None)) as server:
         endpoint = yaml.safe_load(yaml_of(page, "generator:\n  provider: openai"))
         endpoint["generator"]["openai"] |= {"base_url": server.base_url, "model": MODEL}
         donated = [{"message": row["text"], "product": "other"} for row in letters(170)[140:]]

@@ -55,9 +55,9 @@ def test_a_released_file_of_conversations_trains_a_chat_model(tmp_path: Path) ->
         settings={"prepare": {"accept_overlap": True}},
     )
     release.save(tmp_path / "release")
-    file = tmp_path / "release" / "synthetic.jsonl"
+    file = tmp_path / "release" / "synthetic.parquet"
     data = datasets.load_dataset(
-        "json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache")
+        "parquet", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache")
     )
     assert len(data) == 40
     assert {turn["role"] for row in data for turn in row["messages"]} == {"user", "assistant"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -107,6 +108,26 @@ def finished_flow(
         yield Finished(project, writer, reader, prefect_database, printed, tasks, artifacts)
 
 
+def test_the_log_of_a_run_ends_with_its_verdict_its_epsilon_and_its_card(
+    finished_flow: Finished,
+) -> None:
+    """Prefect's page of a run shows the log first."""
+    lines = finished_flow.printed.splitlines()
+    card = finished_flow.project.path / "reports/public/release_card.md"
+    for expected in (
+        r"verdict \(maple\): (good|fair|poor)",
+        r"epsilon: \S+ at delta 1e-6, per record",
+        r"dataset total: \S+ of a cap of 50",
+        r"release card: \S*release_card\.md, and the artifact release-card",
+    ):
+        matching = [line for line in lines if re.search(expected, line)]
+        assert len(matching) == 1, [line for line in lines if "INFO" in line][-8:]
+        (found,) = matching
+        assert "INFO" in found
+        assert MARK not in found
+    assert card.exists()
+
+
 @pytest.fixture
 def own(finished_flow: Finished, tmp_path: Path) -> Iterator[Checkout]:
     """Return a copy of the finished project, which a test may change. It is the current folder."""
@@ -137,6 +158,7 @@ def marked_project(folder: Path, writer: FaultServer, reader: FaultServer) -> Ch
         generator__provider="openai",
         **{f"generator__openai__{k}": v for k, v in endpoint.items()},
         generator__openai__base_url=writer.base_url,
+        generator__openai__key_variable="OPENAI_API_KEY",
         extract_metadata__llm={
             "base_url": reader.base_url, "model": "tiny", "key_variable": "OPENAI_API_KEY",
             "trusted": True,

@@ -26,7 +26,7 @@ from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.data.schema import load_schema
 from sugarbush.generators.answer_checks import language
 from sugarbush.pipeline.project_in_folder import open_project
-from tests.integration.llm.server import KEY, MODEL, FaultServer, Reply, chosen, completion, running
+from tests.integration.llm.server import MODEL, FaultServer, Reply, chosen, completion, running
 from tests.settings import ROOT
 from tests.unit.embedding.test_encode import save_transformer
 from tests.unit.pipeline.small_project import run_stages
@@ -92,7 +92,6 @@ SPANISH = Corpus(
 @pytest.fixture(autouse=True)
 def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.chdir(tmp_path)
 
 
@@ -204,7 +203,7 @@ def german(number: int, body: Any) -> Reply:
 
 @pytest.fixture
 def server() -> Iterator[FaultServer]:
-    with running(FaultServer(behave=german)) as own:
+    with running(FaultServer(behave=german, key=None)) as own:
         yield own
 
 

@@ -289,7 +289,7 @@ def test_the_card_states_the_totals_of_the_ledger(
 ) -> None:
     """The test makes two releases with different settings.
 
-    The card of the second states its own epsilon and the total of both.
+    The card of the second states its own epsilon, and first the total of both.
     """
     monkeypatch.syspath_prepend(TINY_ENCODER)
     monkeypatch.delenv("DVC_STAGE", raising=False)
@@ -307,12 +307,14 @@ def test_the_card_states_the_totals_of_the_ledger(
         ids = {event["id"] for event in card["budget"]["events"]}
         own = [entry.event for entry in entries if entry.id in ids]
         assert len(own) == 2
-        assert card["promise"]["epsilon"] == pytest.approx(composed(own, delta=1e-6), rel=1e-9)
-        assert card["promise"]["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+        promise = card["promise"]
+        assert promise["epsilon_of_this_run"] == pytest.approx(composed(own, delta=1e-6), rel=1e-9)
+        assert promise["epsilon_of_this_run"] == pytest.approx(epsilon, rel=1e-3)
         several = len(entries) > 2  # the second run may depend on the first release
         bound = adaptive_epsilon if several else composed
         total = bound([entry.event for entry in entries], delta=1e-6)
         assert card["budget"]["dataset_total_epsilon"] == pytest.approx(total, rel=1e-9)
+        assert promise["epsilon"] == card["budget"]["dataset_total_epsilon"]
     assert len(entries) == 4
     assert total > 1.1
 

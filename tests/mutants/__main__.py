@@ -3,7 +3,8 @@
 `make mutants` applies each mutant to a copy of the source tree, and runs the tests that the file of
 the mutant names. These tests must pass on the unchanged copy and fail on the changed copy. If they
 pass on the changed copy, no test notices when the claim is broken. `python -m tests.mutants NAME
-...` runs only the named mutants.
+...` runs only the named mutants. A mutant of code that needs a `package` is judged only where this
+package is installed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from queue import Queue
 
@@ -27,7 +29,15 @@ PARTS = (
     "sugarbush", "tasks", "flows", "tests", "research", "benchmarks", "examples", "docs",
     "README.md",
 )  # fmt: skip
-FILES = ("pyproject.toml", "params.yaml", "dvc.yaml", "prefect.yaml", ".gitignore", "mkdocs.yml")
+FILES = (
+    "pyproject.toml",
+    "params.yaml",
+    "dvc.yaml",
+    "prefect.yaml",
+    "prefect.toml",
+    ".gitignore",
+    "mkdocs.yml",
+)
 PASSED, FAILED = 0, 1  # pytest's exit codes
 WORKERS = 2
 LIMIT_S = 600
@@ -46,6 +56,12 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...]
+    package: str | None = None
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether the package that the tests need is installed."""
+        return self.package is None or find_spec(self.package) is not None
 
 
 def load() -> list[Mutant]:
@@ -121,7 +137,10 @@ def judge(mutant: Mutant, trees: Queue[Path]) -> str:
 
 def main(names: list[str]) -> int:
     """Run all mutants, or only the mutants in `names`. Return the exit code."""
-    mutants = [mutant for mutant in load() if not names or mutant.name in names]
+    chosen = [mutant for mutant in load() if not names or mutant.name in names]
+    mutants = [mutant for mutant in chosen if mutant.can_be_judged]
+    for mutant in (mutant for mutant in chosen if not mutant.can_be_judged):
+        print(f"{mutant.name:36} not judged: {mutant.package} is not installed")
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: Queue[Path] = Queue()

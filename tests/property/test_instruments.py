@@ -136,3 +136,35 @@ def test_a_large_release_is_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> N
     tools = instruments()
     assert 0.5 * TOOLS.distance < tools.distance < 2 * TOOLS.distance
     tools.prepare()
+
+
+@pytest.mark.parametrize("dim", [16, 384])
+@pytest.mark.parametrize("spread", [1.0, 1e-6])
+def test_coverage_and_topics_are_decided_by_exact_distances(dim: int, spread: float) -> None:
+    """A record is covered up to exactly the distance, alone and beside other records.
+
+    The sums of squares in float64 of a slow loop decide. With a small `spread`, many texts are
+    equally near except for the last bits, so a product of float32 matrices often finds another one.
+    """
+    rng = np.random.default_rng(dim)
+    texts = unit(rng.normal(size=dim) + spread * rng.normal(size=(90, dim)))
+    records = unit(rng.normal(size=(300, dim)))
+    labels = Labels(
+        codes=CODES, confidence=np.ones(CODES.shape), weights=np.ones(90), attributes=()
+    )
+    tools = Instruments(
+        texts=TEXTS, labels=labels, schema=SCHEMA, embed=lambda texts_: texts, seed=1
+    )
+    tools.prepare()
+    rows = texts.astype(np.float64)
+    for record, row in enumerate(records.astype(np.float64)):
+        exact = min(float((offset * offset).sum()) for offset in row - rows)
+        for limit, covered in ((exact, 1), (float(np.nextafter(exact, 0)), 0)):
+            tools.__dict__["distance"] = limit
+            several = np.roll(records, -record, axis=0)[:7]
+            beside = tools.cells_of_heldout(several, np.full((7, 3), -1))
+            alone = tools.cells_of_heldout(several[:1], np.full((1, 3), -1))
+            assert beside[0, 0] == alone[0, 0] == covered
+    centres = tools.topics.centres.astype(np.float64)
+    apart = ((records.astype(np.float64)[:, None] - centres) ** 2).sum(axis=2)
+    assert (tools.topics.cells(records)[:, 0] == apart.argmin(axis=1)).all()

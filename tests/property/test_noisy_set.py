@@ -216,3 +216,20 @@ def test_a_set_beyond_the_cap_is_refused_before_anything_is_counted(tmp_path: Pa
             session=session_of(ledger),
         )
     assert not ledger.entries()
+
+
+@settings(max_examples=40)
+@given(st.permutations(WORDS), st.integers(0, 2**32 - 1))
+def test_the_order_of_released_items_does_not_depend_on_the_order_of_records(
+    words: list[str], seed: int
+) -> None:
+    """The noise makes every item frequent enough, so nothing but the order can differ."""
+    rows = [(word,) for word in words] + [tuple(words[:K])]
+    np.random.default_rng(seed).shuffle(rows)
+    ledger = mock.create_autospec(Ledger, instance=True)
+    ledger.charge.return_value = "id"
+    with mock.patch.object(mechanisms, "discrete_gaussian", lambda counts, **_: counts + 10**9):
+        released = noisy_set(
+            Private(rows), items_per_record=K, stddev=5.0, delta=1e-9, session=session_of(ledger)
+        )
+    assert list(released.value) == sorted(WORDS)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from functools import lru_cache
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sugarbush.privacy import budget
+from sugarbush.privacy import accounting, budget, privacy_loss
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.budget import (
     BudgetPlan,
@@ -21,7 +24,7 @@ from sugarbush.privacy.budget import (
     noise_upwards,
     with_subsampling,
 )
-from sugarbush.privacy.events import DpSgdBound
+from sugarbush.privacy.events import DpSgdBound, GaussianDp
 
 DELTA = 1e-6
 NUMBERS = st.floats(min_value=1e-9, max_value=1e9)
@@ -92,6 +95,40 @@ def test_another_cpu_plans_the_same_numbers(
     assert there.planned.id == here.planned.id
     for number in (here.of("table").mu, here.of("votes").mu, here.of("votes").stddev):
         assert len(Decimal(repr(number)).normalize().as_tuple().digits) <= 6
+
+
+class OtherCpu:
+    """numpy with other last bits of the results of exp and log."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def __getattr__(self, name: str) -> Any:
+        exact = getattr(np, name)
+        if name not in ("exp", "expm1", "log", "log1p", "logaddexp"):
+            return exact
+
+        def rounded_otherwise(*numbers: Any, **options: Any) -> Any:
+            found = exact(*numbers, **options)
+            return found * (1 + self._rng.choice([-1, 0, 1], size=np.shape(found)) * 2.3e-16)
+
+        return rounded_otherwise
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_million_steps_have_the_same_epsilon_on_a_cpu_with_other_last_bits(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such an error of one step became 4e-5 of epsilon, a tenth of a step of a plan's search."""
+    bound = DpSgdBound(mu=0.219473, noise_multiplier=0.432822, rate=2e-6, steps=1_000_010)
+    events = [GaussianDp(mu=0.0748524), bound]
+    here = epsilon_of(events, delta=DELTA)
+    caches = ("_composed_epsilon", "_distribution", "_sampled_once", "_profile", "_gaussian")
+    for name in caches:
+        exact = getattr(accounting, name).__wrapped__
+        monkeypatch.setattr(accounting, name, lru_cache(exact))
+    monkeypatch.setattr(privacy_loss, "np", OtherCpu(seed))
+    assert epsilon_of(events, delta=DELTA) == pytest.approx(here, rel=1e-6)
 
 
 def trained(plan: BudgetPlan) -> tuple[BudgetPlan, BudgetPlan]:

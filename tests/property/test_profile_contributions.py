@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sugarbush.data.records import Record
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.profiling.contributions import Reader
+from sugarbush.profiling.refinement import FinerBins
 from sugarbush.profiling.terms import ITEMS, terms
 
 COLUMNS = ("product", "stars", "when")
@@ -20,7 +21,7 @@ CELL = st.one_of(
     st.integers(-(10**14), 10**14).map(str),
     st.floats(allow_nan=True, allow_infinity=True).map(str),
     st.dates().map(str),
-    st.sampled_from(["", " ", "[1]", "{}", "2024-13-01", "0007", "1e99", "-0.0"]),
+    st.sampled_from(["", " ", "[1]", "{}", "2024-13-01", "0007", "1e99", "-0.0", "20240131"]),
 )
 TEXT = st.one_of(
     st.text(min_size=1, max_size=300),
@@ -138,9 +139,9 @@ def test_other_records_change_nothing(records: list[Record], by_user: bool) -> N
     together = Reader(COLUMNS, by_user=by_user, key=b"key")
     together.read(records, of_user=OF_USER if by_user else None)
     alone = read(records, by_user)
-    for name in ("sizes", "style", "columns"):
+    for name in ("sizes", "style", "columns", "quantities"):
         one, other = (getattr(r.contributions(), name)._per_unit for r in (together, alone))
-        assert np.array_equal(one, other)
+        assert np.array_equal(one, other, equal_nan=name == "quantities")
     for name in ("values", "terms"):
         one, other = (getattr(r.contributions(), name)._per_unit for r in (together, alone))
         assert one == other
@@ -149,6 +150,38 @@ def test_other_records_change_nothing(records: list[Record], by_user: bool) -> N
     assert [len(row) for row in by_value] == [
         len(r) for r in together.contributions().terms._per_unit
     ]
+
+
+EDGES = st.lists(
+    st.floats(-1e12, 1e12, allow_subnormal=False), min_size=2, max_size=9, unique=True
+).map(lambda edges: np.array(sorted(edges)))
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(RECORD, min_size=1, max_size=4),
+    st.dictionaries(st.integers(0, 2 * len(COLUMNS) - 1), EDGES, max_size=len(COLUMNS)),
+)
+def test_a_record_is_in_one_finer_bin_of_each_histogram_and_others_change_nothing(
+    records: list[Record], edges: dict[int, Any]
+) -> None:
+    bins = FinerBins(edges=edges, histograms=len(COLUMNS))
+    quantities = read(records, by_user=False).contributions().quantities
+    rows = quantities.map_batch(bins.cells)._per_unit
+    assert rows.shape == (len(records), len(COLUMNS))
+    ends = np.cumsum([0, *(len(own) - 1 for own in edges.values() for _ in range(bins.copies))])
+    assert len(ends) - 1 <= len(COLUMNS) and ends[-1] == bins.size
+    for row, record, own in zip(rows, records, quantities._per_unit, strict=True):
+        inside = row[row >= 0]
+        assert (inside < bins.size).all()
+        histograms = np.searchsorted(ends, inside, side="right")
+        assert len(set(histograms.tolist())) == len(inside)
+        alone = read([record], by_user=False).contributions().quantities.map_batch(bins.cells)
+        assert np.array_equal(alone._per_unit[0], row)
+        counts = np.bincount(inside, minlength=bins.size)
+        for number, means in bins.means(counts).items():
+            low, high = edges[number][0], edges[number][-1]
+            assert means.sum() == float(low <= own[number] < high)
 
 
 @settings(max_examples=100)

@@ -40,7 +40,7 @@ FLOW_TIMES = 25  # a flow imports everything in each stage: 28 to 70 times as lo
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 ENDPOINT = {
     "requests_per_minute": 1e6, "tokens_per_minute": 1e9, "model": "tiny", "max_retries": 2,
-    "timeout_s": 10,
+    "timeout_s": 10, "key_variable": "OPENAI_API_KEY",
 }  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def train(state: Path, **changed: Any) -> None:
         (table, {"cap": -1}, "a cap above 0"),
         (histogram, {"epsilon": 0}, "epsilon must be"),
         (histogram, {"delta": 0}, "delta must be"),
-        (histogram, {"values": "abc"}, "a list of values, not one text"),
+        (histogram, {"values": "abc"}, "a list of values, got str"),
         (train, {"texts": "one text"}, "texts: expected a list of texts"),
         (train, {"epsilon": float("nan")}, "epsilon must be"),
     ],

@@ -90,6 +90,14 @@ def test_fields_of_structs_have_dotted_names(kind: str) -> None:
     assert frame["ticket.by.name"].tolist() == ["u1", None]
 
 
+def test_missing_texts_are_none_in_columns_of_one_name_and_with_an_index() -> None:
+    table = pa.Table.from_pandas(pd.DataFrame({"a": ["x", None]}, index=[5, 9]))
+    assert pandas_frame("frame", table)["a"].to_dict() == {5: "x", 9: None}
+    twice = pa.table([["x", None], [None, "y"]], names=["a", "a"])
+    frame = pandas_frame("frame", twice)
+    assert [frame.iloc[:, place].tolist() for place in (0, 1)] == [["x", None], [None, "y"]]
+
+
 def test_other_objects_are_refused() -> None:
     class Lazy:
         def collect(self) -> None: ...

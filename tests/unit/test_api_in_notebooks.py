@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import pickle
@@ -48,10 +49,10 @@ def release(tmp_path: Path, quick_encoder: None) -> sb.Release:
     )
 
 
-def files_of(page: str) -> dict[str, str]:
+def files_of(page: str) -> dict[str, bytes]:
     """The files that the buttons of a page contain."""
     links = re.findall(r'href="data:[^"]*;base64,([^"]*)" download="([^"]*)"', page)
-    return {name: base64.b64decode(content).decode() for content, name in links}
+    return {name: base64.b64decode(content) for content, name in links}
 
 
 def test_a_pool_of_texts_needs_no_file(release: sb.Release) -> None:
@@ -91,6 +92,8 @@ def test_the_report_of_a_release_in_memory_is_the_public_page_with_its_files(
     files = files_of(page.html)
     lines = [json.loads(line) for line in files["synthetic.jsonl"].splitlines()]
     assert [line["text"] for line in lines] == list(release.texts)
+    table = pd.read_parquet(io.BytesIO(files["synthetic.parquet"]))
+    assert list(table["text"]) == list(release.texts)
     assert json.loads(files["release_card.json"]) == release.card
     assert "10 synthetic texts" in page.html and SECRET not in page.html
     assert unescape(page._repr_html_()).count(page.html) == 1
@@ -102,17 +105,22 @@ def test_the_report_of_a_release_in_memory_is_the_public_page_with_its_files(
     assert pickle.loads(pickle.dumps(release)).report().html == page.html
 
 
-def test_the_report_in_memory_does_not_depend_on_later_charges(
+def test_the_report_in_memory_states_later_charges_and_changes_nothing_else(
     release: sb.Release, tmp_path: Path
 ) -> None:
     before = release.report().html
+    assert "all runs on this dataset" not in before
     state = tmp_path / "state"
     sb.private_histogram(
         ["a"], categories=["a", "b"], epsilon=1, delta=1e-6, dataset="letters", state=state
     )
+    after = release.report().html
+    assert "this run 1; all runs on this dataset 1." in after
     again = pickle.loads(pickle.dumps(release))
     del again.__dict__["_public_data"]
-    assert again.report().html == before
+    assert again.report().html == after
+    texts = [files_of(page)["synthetic.jsonl"] for page in (before, after)]
+    assert texts[0] == texts[1]
 
 
 def test_notebooks_show_a_release_a_ledger_and_a_table_without_private_values(
@@ -132,7 +140,8 @@ def test_notebooks_show_a_release_a_ledger_and_a_table_without_private_values(
     for html in shown:
         assert not re.search(rf"\b{COUNT}\b", html) and SECRET not in html
         assert len(html) < 3000
-    assert release.texts[0] in unescape(shown[0]) and "epsilon 1, delta 1e-6" in shown[0]
+    assert release.texts[0] in unescape(shown[0]) and ", delta 1e-6, per record" in shown[0]
+    assert "epsilon: this run 1; all runs on this dataset 1." in shown[0]
     assert re.search(r"epsilon 1[.\d]* of 4", shown[1]) and "synthesize_metadata" in shown[1]
     assert str(counts.value.iloc[0]) in shown[2] and counts.ledger_ids[0] in shown[2]
 

@@ -11,6 +11,7 @@ import pytest
 
 import sugarbush as sb
 from sugarbush.pipeline import corpus_of_project, open_project
+from sugarbush.privacy.events import DiscreteGaussian
 from tests.settings import params
 
 SCHEMA = {
@@ -119,3 +120,20 @@ def test_a_bad_histogram_is_refused_before_the_charge(
     with pytest.raises(sb.ParamsError):
         sb.private_histogram(["a"], dataset="letters", state=tmp_path, **asked)
     assert not sb.open_ledger("letters", state=tmp_path).entries()
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_a_histogram_of_users_is_charged_for_all_values_of_a_user(
+    tmp_path: Path, records: int
+) -> None:
+    """The noise grows with the values of a user, so the cost stays the same."""
+    counts = sb.private_histogram(
+        ["a", "b"] * 50, categories=["a", "b"], epsilon=1.0, delta=1e-6, dataset="letters",
+        user="who", records_per_unit=records, state=tmp_path,
+    )  # fmt: skip
+    ledger = sb.open_ledger("letters", unit="user", user_column="who", state=tmp_path)
+    (entry,) = ledger.entries()
+    assert isinstance(entry.event, DiscreteGaussian)
+    assert entry.event.sensitivity == records
+    assert 0.98 < ledger.total() <= 1.0
+    assert counts.ledger_ids == (entry.id,)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,8 +54,8 @@ def test_half_a_character_in_any_column_is_a_bad_row(column: str) -> None:
     row = {"text": "a", "stars": "1", "id": "i", "user": "u", column: "Kim \ud800"}
     settings = PrepareSettings(id_column="id", user_column="user")
     with pytest.raises(InputError, match=f"column '{column}' contains half a character") as error:
-        usable(rows_of_frame(pd.DataFrame([row]), wanted={}), settings, SCHEMA, source="frame",
-               setting="s")  # fmt: skip
+        usable(rows_of_frame(pd.DataFrame([row], dtype=object), wanted={}), settings, SCHEMA,
+               source="frame", setting="s")  # fmt: skip
     assert "Kim" not in str(error.value)
 
 
@@ -110,11 +109,10 @@ def test_settings_that_contain_themselves_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_label_after_much_white_space_is_read_at_once() -> None:
-    """Removing code fences by a pattern took a time that grew with the square of the length."""
+    """Removing code fences by a pattern took a time that grew with the square of the length. For
+    this length, such a test would not end."""
     attribute = Attribute(name="mood", values=("angry",), source="llm")
-    began = time.process_time()
-    assert read_labels(" " * 300_000 + '```json\n{"mood": "angry"}\n```', [attribute]) == [0]
-    assert time.process_time() - began < 5
+    assert read_labels(" " * 30_000_000 + '```json\n{"mood": "angry"}\n```', [attribute]) == [0]
 
 
 def test_descriptions_may_be_a_tuple() -> None:

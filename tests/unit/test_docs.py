@@ -139,7 +139,7 @@ def test_the_page_on_profiles_runs() -> None:
     Path("tickets.csv").write_text("message,product\n" + "\n".join(rows).replace(": ", " "))
     found = run(runnable(DOCS / "how-to" / "profile.md"))
     assert set(found["schema"].attribute("product").values) == {"desk", "floor"}
-    assert len(found["profile"].ledger_ids) == 5
+    assert len(found["profile"].ledger_ids) == 8
 
 
 @pytest.mark.slow

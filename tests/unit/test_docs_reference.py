@@ -66,8 +66,9 @@ def test_an_entry_has_a_docstring_and_the_signature_of_the_name(
 
 
 def is_plain_error(value: Any) -> bool:
-    """Return whether it is an exception that has only the arguments of Exception."""
-    return inspect.isclass(value) and value.__init__ is Exception.__init__
+    """Return whether it is an exception or a warning without arguments of its own."""
+    plain = (Exception.__init__, UserWarning.__init__)
+    return inspect.isclass(value) and value.__init__ in plain
 
 
 @pytest.mark.slow

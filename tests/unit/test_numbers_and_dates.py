@@ -186,7 +186,7 @@ def test_a_dp_table_has_typed_columns_and_obeys_the_rules(tmp_path: Path) -> Non
         ("stars", float("inf"), "is infinite"),
         ("stars", 2.5, "is no whole number"),
         ("opened", "02/03/2024", "may be read as two dates"),
-        ("price", "1,234", "may be read as two numbers"),
+        ("price", "5,678", "may be read as two numbers"),
     ],
 )
 def test_a_wrong_cell_is_named_by_row_and_column(
@@ -202,18 +202,27 @@ def test_a_wrong_cell_is_named_by_row_and_column(
             privacy=sb.Privacy(dataset="letters"),
             state=tmp_path,
         )
-    told = str(error.value).replace("such as 1,234", "").replace("infinite", "")
+    told = str(error.value).replace("infinite", "")
     assert str(cell) not in told
     with pytest.raises(InputError, match=f"row 17: column '{column}' {message}"):
         sb.dp_table(wrong, schema=SCHEMA, epsilon=1, delta=1e-5, dataset="t", state=tmp_path)
-    dropped = sb.prepare(
-        wrong,
-        text="message",
-        schema=SCHEMA,
-        privacy=sb.Privacy(dataset="letters"),
-        settings={"prepare": {"bad_rows": "drop"}},
-        state=tmp_path,
-    )
+
+    def prepare_without_bad_rows() -> sb.Corpus:
+        return sb.prepare(
+            wrong,
+            text="message",
+            schema=SCHEMA,
+            privacy=sb.Privacy(dataset="letters"),
+            settings={"prepare": {"bad_rows": "drop"}},
+            state=tmp_path,
+        )
+
+    if "two numbers" in message:  # each cell of the column would need the decimal sign
+        with pytest.raises(InputError, match=f"'{column}' has cells with two meanings") as error:
+            prepare_without_bad_rows()
+        assert str(cell) not in str(error.value)
+        return
+    dropped = prepare_without_bad_rows()
     texts = [t for part in ("train", "heldout") for t in dropped.real_texts(part).texts]
     assert len(texts) == 299 and COLUMNS["message"][16] not in texts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import sys
 import threading
@@ -16,9 +17,9 @@ from rich.console import Console
 
 from sugarbush import progress as module
 from sugarbush.pipeline.flow import RunProgress
-from sugarbush.progress import FLOW_VARIABLE, duration, progress, read_line, with_progress
+from sugarbush.progress import FLOW_VARIABLE, duration, progress, read_line, with_progress, working
 
-LONG = "first texts of a very long stage name, asked again"
+LONG = "first texts of a very long stage name, second try"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -93,7 +94,7 @@ def test_a_private_step_shows_no_count_and_no_rate(
         assert count not in text
 
 
-def test_a_log_gets_one_line_a_minute(
+def test_a_log_gets_a_line_after_20_seconds_and_then_one_a_minute(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with progress(40, what="round 2", unit="answers") as advance:
@@ -106,9 +107,9 @@ def test_a_log_gets_one_line_a_minute(
             clock.now += 9
             advance(1, "cost 0.01")
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2  # 180 s: after 63 s and 126 s
-    assert lines[0] == (
-        "round 2: 17% (7 of 40 answers, cost 0.01), 6.7/min, 1:03 min so far, 4:57 min left"
+    assert len(lines) == 3  # 180 s: after 27 s, 90 s and 153 s
+    assert lines[1] == (
+        "round 2: 25% (10 of 40 answers, cost 0.01), 6.7/min, 1:30 min so far, 4:30 min left"
     )
 
 
@@ -116,12 +117,90 @@ def test_a_log_gets_a_line_while_nothing_is_done(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch of a local model may take minutes."""
-    monkeypatch.setattr(module, "_LINE_EVERY_S", 0.01)
+    monkeypatch.setattr(module, "_FIRST_LINE_S", 0.01)
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
     with progress(40, what="rehearsal", unit="answers"):
-        time.sleep(0.3)
-    first, *_ = capsys.readouterr().err.splitlines()
+        while not (said := capsys.readouterr().err):
+            time.sleep(0.01)
+    first, *_ = said.splitlines()
     assert first == "rehearsal: 0% (0 of 40 answers), 0 s so far"
+
+
+def left_s(line: str) -> int | None:
+    found = re.search(r", (?:(\d+):)?(\d+) (?:s|min) left", line)
+    return None if found is None else 60 * int(found[1] or 0) + int(found[2])
+
+
+@pytest.mark.parametrize("batch", [1, 8, 32])
+def test_the_time_left_never_rises_while_every_unit_takes_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    clock = Clock(0.0)
+    monkeypatch.setattr(module, "time", clock)
+    state = module._State(64, what="answers", unit="answers", private=False)
+    stated = []
+    for second in range(1, 64 * 4 + 1):  # a batch of n units takes 4 n seconds
+        clock.now += 1
+        if second % (4 * batch) == 0:
+            state.advance(batch, "")
+        stated.append(left_s(state.line()))
+    known = [each for each in stated if each is not None]
+    assert len(known) > 100
+    assert all(later <= earlier for earlier, later in itertools.pairwise(known))
+
+
+def test_a_unit_that_takes_longer_than_the_others_states_no_time_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(0.0)
+    monkeypatch.setattr(module, "time", clock)
+    state = module._State(4, what="answers", unit="answers", private=False)
+    clock.now += 10
+    state.advance(3, "")
+    assert left_s(state.line()) == 3
+    clock.now += 60
+    state.advance(0, "a retry")
+    assert "left" not in state.line()
+
+
+def test_a_step_of_unknown_length_says_what_runs_and_for_how_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FIRST_LINE_S", 0.01)
+    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
+    with working("reading letters.csv"):
+        time.sleep(0.3)
+        with working("the plan"):
+            time.sleep(0.3)
+        with progress(2, what="embeddings") as advance:
+            time.sleep(0.3)
+            advance(2)
+            with working("hidden by the step around it"):
+                time.sleep(0.1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    names = dict.fromkeys(line.partition(":")[0] for line in lines)
+    assert list(names) == ["reading letters.csv", "the plan", "embeddings"]
+    assert lines[0] == "reading letters.csv: 0 s so far"
+    assert "hidden" not in err
+
+
+def test_a_step_of_unknown_length_leaves_no_line_on_a_terminal_and_none_in_a_flow(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, slow: None
+) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=80)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "Console", lambda **_: console)
+        with working("reading letters.csv"):
+            pass
+    assert "reading letters.csv  20 s so far" in _ESCAPES.sub("", file.getvalue())
+    assert file.getvalue().endswith("\x1b[2K")
+    monkeypatch.setenv(FLOW_VARIABLE, "1")
+    with working("reading letters.csv"):
+        pass
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_flow_gets_public_lines_without_times_on_stdout(

@@ -36,6 +36,7 @@ WITHOUT_EXAMPLE = {
     "PrivateModel": "made by train_dpsgd",
     "Redaction": "made by redact",
     "Release": "made by synthesize",
+    "PrivateFactWarning": "a warning",
     "SchemaError": "an error",
     "SugarbushError": "an error",
     "train_dpsgd": "needs a language model; docs/how-to/python-api.md shows it",

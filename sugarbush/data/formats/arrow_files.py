@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sugarbush.data.cells import single_precision
 from sugarbush.data.formats.rows import BATCH_ROWS, WHOLE, Reading, Row, Span, require_columns
 from sugarbush.data.remote import File
 from sugarbush.errors import InputError
@@ -197,7 +198,7 @@ def _values(batch: Any, column: _Column) -> list[Any]:
     values = batch.column(batch.schema.get_field_index(column.path[0]))
     if len(column.path) > 1:
         values = pc.struct_field(values, list(column.path[1:]))
-    cells: list[Any] = values.to_pylist()
+    cells: list[Any] = single_precision(values.to_pylist(), str(values.type))
     if column.labels is None:
         return cells
     return [_label(cell, column.labels) for cell in cells]

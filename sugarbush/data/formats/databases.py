@@ -4,6 +4,10 @@ Rows are read in one read-only transaction, as a stream. User and password come 
 of libpq, such as `PGUSER` and `PGPASSWORD`, or from its password file. A message of the server may
 quote a value, so no message of the server is shown.
 
+One more row in a table must add at most one row to the corpus, and change no other. So a SELECT and
+the definition of a view must be in the grammar of `row_wise`, unless the user declares that no row
+depends on other rows.
+
 Rows are sorted by the columns that are read. Without an order, a database may return the same rows
 in another order each time, and then results would be computed and charged again.
 """
@@ -20,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import UUID
 
-from sugarbush.data.formats.rows import Reading, Row, add_paths, require_columns
+from sugarbush.data.formats.row_wise import NotRowWiseError, row_wise_select
+from sugarbush.data.formats.rows import ROWS_SETTING, Reading, Row, add_paths, require_columns
 from sugarbush.data.remote import SQLITE, Database
 from sugarbush.errors import InputError, UsageError
 from sugarbush.extras import require_extra
@@ -31,6 +36,21 @@ if TYPE_CHECKING:
 
 _BUFFER_ROWS = 1000
 _QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
+_VIEW_OF_SQLITE = re.compile(
+    r"""\s*create\s+view\s+(\w+|"([^"]|"")*"|\[[^]]*\]|`[^`]*`)(\s*\([^()]*\))?\s+as(?=\s)""",
+    re.IGNORECASE,
+)
+_OTHER_KIND = "a kind of table that may compute its rows from several rows"
+_MOST_VIEWS = 20  # views on views
+# Row-level security may read other rows. Tables of other servers may be views there.
+_KIND_IN_POSTGRES = """
+SELECT relkind, pg_get_viewdef(oid), row_security_active(oid) FROM pg_class
+WHERE oid = to_regclass(:name)
+"""
+_KIND_IN_SQLITE = """
+SELECT type, sql FROM sqlite_master
+WHERE lower(name) = lower(:name) AND type IN ('table', 'view') AND sql IS NOT NULL
+"""
 _PARAMETER = re.compile(r"(?<![:\w\\]):(?=\w)")  # what SQLAlchemy would take for a parameter
 _REASONS = {
     "42P01": "a table does not exist",
@@ -76,6 +96,8 @@ class _Relation:
         query = _QUERY.match(reading.options.table or "")
         find = _query if query else _table
         self._source = find(connection, database, reading)
+        if not reading.options.rows_are_independent:
+            _require_row_wise(connection, database, reading, None if query else self._source)
         self.columns = _columns(connection, self._source)
         columns = {name for name in reading.wanted if _column_of(name, self.columns) is not None}
         require_columns(database, reading.wanted, columns)
@@ -113,6 +135,88 @@ def _query(_: Connection, database: Database, reading: Reading) -> Any:
         )
     escaped = _PARAMETER.sub(r"\\:", query)
     return sa.text(f"({escaped}\n) AS records")  # the query may end with a comment
+
+
+def _require_row_wise(
+    connection: Connection, database: Database, reading: Reading, table: Any | None
+) -> None:
+    """Raise InputError if rows of the table, or of the SELECT in the settings, may depend on other
+    rows."""
+    where = "the SELECT" if table is None else f"'{table.name}'"
+    try:
+        if table is None:
+            _check_select(connection, reading.options.table or "", _MOST_VIEWS)
+        else:
+            quote = connection.dialect.identifier_preparer.quote_identifier
+            names = [name for name in (table.schema, table.name) if name is not None]
+            _check_table(connection, names, ".".join(map(quote, names)), _MOST_VIEWS)
+    except NotRowWiseError as error:
+        raise InputError(
+            f"{database}: {where} has {error}, so its rows may depend on other rows: one more row "
+            "could replace or change others, and the guarantee would not hold. Name a table in "
+            f"{reading.table_setting}, or write SELECT columns FROM table WHERE a condition on the "
+            "row's own columns. If you know that no row depends on others, set "
+            f"{ROWS_SETTING}: false; the release card will say so"
+        ) from None
+
+
+def _check_select(connection: Connection, query: str, most_views: int) -> None:
+    """Raise NotRowWiseError if a row of the SELECT may depend on several rows."""
+    import sqlalchemy as sa
+
+    select = row_wise_select(query)
+    _check_table(connection, select.table.names, select.table.sql, most_views)
+    nothing = sa.text(f"SELECT * FROM {select.table.sql} LIMIT 0")
+    is_sqlite = connection.dialect.name == "sqlite"
+    select.require_columns(
+        list(connection.execute(nothing).keys()),
+        spelling=lambda name, quoted: name if quoted and not is_sqlite else name.lower(),
+    )
+
+
+def _check_table(connection: Connection, names: Sequence[str], sql: str, most_views: int) -> None:
+    """Raise NotRowWiseError for a view with rows that may depend on several rows, and for other
+    kinds of tables. `names` are the parts of its name, and `sql` is the name in a SELECT."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    find = _definition_in_sqlite if is_sqlite else _definition_in_postgres
+    definition = find(connection, names, sql)
+    if definition is None:
+        return
+    if not most_views:
+        raise NotRowWiseError("too many views on views")
+    try:
+        _check_select(connection, definition, most_views - 1)
+    except NotRowWiseError as error:
+        raise NotRowWiseError(f"a view with {str(error).removeprefix('a view with ')}") from None
+
+
+def _definition_in_sqlite(connection: Connection, names: Sequence[str], _: str) -> str | None:
+    """Return the SELECT of a view, or None for a table. Raises NotRowWiseError."""
+    import sqlalchemy as sa
+
+    if len(names) == 1 or names[0].lower() == "main":
+        found = connection.execute(sa.text(_KIND_IN_SQLITE), {"name": names[-1]})
+        for kind, definition in found:
+            if kind == "table" and re.match(r"\s*create\s+table\b", definition, re.IGNORECASE):
+                return None
+            if kind == "view" and (start := _VIEW_OF_SQLITE.match(definition)):
+                return str(definition[start.end() :])
+    raise NotRowWiseError(_OTHER_KIND)
+
+
+def _definition_in_postgres(connection: Connection, _: Sequence[str], sql: str) -> str | None:
+    """Return the SELECT of a view, or None for a table. Raises NotRowWiseError."""
+    import sqlalchemy as sa
+
+    found = connection.execute(sa.text(_KIND_IN_POSTGRES), {"name": sql})
+    for kind, definition, is_secured in found:
+        if is_secured:
+            raise NotRowWiseError("row-level security")
+        if kind in ("r", "p"):
+            return None
+        if kind == "v":
+            return str(definition)
+    raise NotRowWiseError(_OTHER_KIND)
 
 
 def _table(connection: Connection, database: Database, reading: Reading) -> Any:

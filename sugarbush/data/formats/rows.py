@@ -23,12 +23,19 @@ class Row(NamedTuple):
     problem: str = ""
 
 
+ROWS_SETTING = "prepare.rows_depend_on_other_rows"
+
+
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source, as `prepare.encoding` and `prepare.table` say."""
+    """How to read a source, as `prepare.encoding` and `prepare.table` say.
+
+    With `rows_are_independent`, the user declares that no row depends on other rows.
+    """
 
     encoding: str | None = None
     table: str | None = None
+    rows_are_independent: bool = False
 
 
 NO_OPTIONS = ReadOptions()

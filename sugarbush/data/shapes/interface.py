@@ -63,6 +63,15 @@ class Shape(ABC):
         return False
 
     @property
+    def paths(self) -> Mapping[str, tuple[str, int]]:
+        """Maps the dotted path of each value of a text to its name and its depth.
+
+        The depth of a column is 0, and that of a property of a JSON record is 1. Lists have no
+        place in a path. A file may lack some paths.
+        """
+        return {column: (column, 0) for column in self.columns}
+
+    @property
     def text_columns(self) -> frozenset[str]:
         """The columns with free text. No attribute may have the name of one of them."""
         return frozenset(self.columns)

@@ -14,6 +14,7 @@ from sugarbush.data.shapes.json_schema import (
     arrow_type,
     free_texts,
     has_free_text,
+    property_paths,
     resolved,
     type_of,
 )
@@ -92,6 +93,14 @@ class JsonRecord(Shape):
     @property
     def reads_all_columns(self) -> bool:
         return self._column is None and len(self.columns) < len(self._properties)
+
+    @property
+    def paths(self) -> Mapping[str, tuple[str, int]]:
+        above = () if self._column is None else (self._column,)
+        paths = dict(super().paths) if self._column is not None else {}
+        for path in property_paths(self._schema, self._schema):
+            paths[".".join((*above, *path))] = (path[-1], len(path))
+        return paths
 
     @property
     def text_columns(self) -> frozenset[str]:

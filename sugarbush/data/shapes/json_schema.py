@@ -106,6 +106,16 @@ def has_free_text(node: JsonSchema, root: JsonSchema) -> bool:
     return kind == "string" and not {"enum", "const", "format"} & set(target)
 
 
+def property_paths(node: JsonSchema, root: JsonSchema) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each property below a node, through lists and references."""
+    target = resolved(node, root)
+    for name, inner in target.get("properties", {}).items():
+        yield (name,)
+        yield from ((name, *path) for path in property_paths(inner, root))
+    if isinstance(target.get("items"), Mapping):
+        yield from property_paths(target["items"], root)
+
+
 def free_texts(value: Any, node: JsonSchema, root: JsonSchema) -> Iterator[str]:
     """Yield the free texts in a valid value of a node, in order."""
     target = resolved(node, root)

@@ -29,6 +29,7 @@ from transformers.cache_utils import DynamicLayer
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
+from sugarbush.generators.control_tokens import control_tokens
 from sugarbush.generators.huggingface.model import LocalModel
 from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
 from sugarbush.generators.huggingface.steering import Steering, steered
@@ -136,7 +137,7 @@ def _added_tokens(
         output = local.model.generate(
             batch.ids,
             attention_mask=batch.mask,
-            past_key_values=cache,
+            cache=cache,
             max_new_tokens=min(
                 _SEGMENT_TOKENS, width + int(batch.limits.max()) - batch.ids.shape[1]
             ),
@@ -145,7 +146,7 @@ def _added_tokens(
             stopping_criteria=StoppingCriteriaList([ends]),
             return_dict_in_generate=True,
         )
-        ids, cache = output.sequences, output.past_key_values
+        ids, cache = output.sequences, output.cache
         ended = ends.ended | torch.isin(ids[:, batch.ids.shape[1] :], end_ids).any(dim=1)
         for index, tokens in zip(batch.indices.tolist(), ids[:, width:].tolist(), strict=True):
             added[index] = tokens
@@ -351,7 +352,7 @@ class PrefixStates:
     def _computed(self, prefix: tuple[int, ...]) -> list[Any]:
         cache = _empty_cache(self._local.model)
         ids = torch.tensor([prefix], device=self._local.device)
-        self._local.model.base_model(ids, past_key_values=cache, use_cache=True)
+        self._local.model.base_model(ids, cache=cache, use_cache=True)
         return list(cache.layers)
 
 
@@ -404,11 +405,22 @@ class _Ends(StoppingCriteria):
         return self.ended
 
 
+def _decoded(tokenizer: Any, tokens: list[int]) -> str:
+    """Return the text of tokens. Tokens that end a turn, a channel or thoughts stay: without them,
+    `control_tokens.final_text` could not find the words of the assistant."""
+    added = tokenizer.added_tokens_decoder
+    special = {token for token in set(tokens) if token in added and added[token].special}
+    dropped = {token for token in special if not control_tokens(tokenizer.decode([token]))}
+    if special == dropped:
+        return str(tokenizer.decode(tokens, skip_special_tokens=True))
+    return str(tokenizer.decode([token for token in tokens if token not in dropped]))
+
+
 def _completion(local: LocalModel, row: PromptRow, tokens: list[int], *, reused: int) -> Completion:
     tokens = tokens[: len(row.uniforms)]
     length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
     return Completion(
-        text=local.tokenizer.decode(tokens[:length], skip_special_tokens=True),
+        text=_decoded(local.tokenizer, tokens[:length]),
         finish_reason="length" if length is None else "stop",
         refused=False,
         prompt_tokens=len(row.ids),

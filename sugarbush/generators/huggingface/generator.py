@@ -219,8 +219,9 @@ class HuggingFaceGenerator(Generator):
         )
         if self._prefixes is None:
             self._prefixes = PrefixStates(local, most_tokens=self._params.batch_tokens)
-        label = f"{what}, asked again" if attempt else what
-        with progress(len(keys) - len(had), what=label, unit="answers") as advance:
+        # An unusable answer is requested once more.
+        label, unit = (f"{what}, second try", "unusable answers") if attempt else (what, "answers")
+        with progress(len(keys) - len(had), what=label, unit=unit) as advance:
             for batch in batches:
                 missing = [i for i in batch if keys[i] not in had]
                 if not missing:

@@ -24,7 +24,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 
 from sugarbush.errors import ParamsError
 from sugarbush.extras import require_extra
-from sugarbush.generators.huggingface.model_settings import LocalModelSettings
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings, is_gguf
+from sugarbush.progress import working
 
 # transformers raises these errors for a folder that is incomplete, damaged or of another kind.
 _CANNOT_LOAD = (
@@ -83,7 +84,8 @@ def load_model(params: LocalModelSettings) -> LocalModel:
     Raises ParamsError, which names the wrong setting.
     """
     device = device_of(params.device)
-    local = _load(params.model, device, dtype_of(params.dtype, device))
+    with working(f"loading the model {Path(params.model).name}"):
+        local = _load(params.model, device, dtype_of(params.dtype, device))
     if params.max_tokens >= local.context_tokens:
         raise ParamsError(
             f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt, "
@@ -184,13 +186,12 @@ def _cannot_load(name: str, error: BaseException) -> str:
 def _split_gguf(name: str) -> tuple[str, str | None]:
     """Split the path of a GGUF file into folder and file name.
 
-    Any other model's name is returned unchanged. Raises ParamsError if the package gguf is missing.
+    Any other model's name is returned unchanged. Raises ParamsError if a package is missing.
     """
-    path = Path(name)
-    if path.suffix.lower() != ".gguf":
+    if not is_gguf(name):
         return name, None
     require_extra("gguf")
-    return str(path.parent), path.name
+    return str(Path(name).parent), Path(name).name
 
 
 def _try_template(local: LocalModel, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -9,6 +10,11 @@ from pydantic import Field
 from sugarbush.settings import NOT_IN_OUTPUT, Section
 
 TOP_P: Final = 0.95  # probability of nucleus sampling
+
+
+def is_gguf(model: str) -> bool:
+    """Return whether a setting names a GGUF file."""
+    return Path(model).suffix.lower() == ".gguf"
 
 
 class LocalModelSettings(Section):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from sugarbush.extras import require_extra
 from sugarbush.generators.examples import EXAMPLE_SETS
-from sugarbush.generators.huggingface.model_settings import LocalModelSettings
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings, is_gguf
 from sugarbush.generators.interface import (
     GeneratorContext,
     GeneratorFacts,
@@ -46,6 +47,10 @@ class HuggingFace(LocalModelSettings, GeneratorSettings):
 
     def facts(self) -> GeneratorFacts:
         return GeneratorFacts(provider=self.name, model=Path(self.model).name)
+
+    def require_packages(self) -> None:
+        if is_gguf(self.model):
+            require_extra("gguf")
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
         self.open(context).check(planned)

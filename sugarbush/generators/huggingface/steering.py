@@ -88,7 +88,7 @@ class ActivationReader:
         ids = torch.tensor([tokenizer(prompt)["input_ids"]], dtype=torch.int64, device=device)
         with torch.inference_mode():
             output = self._local.model(ids, use_cache=True) if ids.shape[1] else None
-        self._prompt = None if output is None else output.past_key_values
+        self._prompt = None if output is None else output.cache
 
     def read(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the means, (n, layers, hidden size). Row i depends on text i alone.
@@ -126,7 +126,7 @@ class ActivationReader:
 
                 module = _layers(local.model)[layer]
                 hooks.callback(module.register_forward_hook(keep).remove)
-            local.model(ids.to(local.device), past_key_values=cache)
+            local.model(ids.to(local.device), cache=cache)
         means = [
             (states[layer].float() * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
             for layer in self._layers

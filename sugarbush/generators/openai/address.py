@@ -10,14 +10,20 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(base_url: str) -> bool:
-    """Return whether the address is on this machine: localhost, 127.0.0.0/8 or ::1."""
-    host = (urlsplit(base_url).hostname or "").lower()
+    """Return whether the address is on this machine.
+
+    These are localhost, 127.0.0.0/8, ::1, and the addresses 0.0.0.0 and [::], which servers print
+    and which a client reaches on its own machine. Any other name may be another machine.
+    """
+    host = (urlsplit(base_url).hostname or "").lower().removesuffix(".")
     if host == "localhost":
         return True
     try:
-        return ip_address(host).is_loopback
+        address = ip_address(host)
     except ValueError:  # the host is a name
         return False
+    mapped = getattr(address, "ipv4_mapped", None) or address  # ::ffff:127.0.0.1
+    return bool(mapped.is_loopback or mapped.is_unspecified)
 
 
 def is_encrypted(base_url: str) -> bool:

@@ -41,6 +41,7 @@ from sugarbush.generators.openai.endpoint import Call, call_body, read_completio
 from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 from sugarbush.generators.openai.failures import FAULTS, StopError, call_error, explain, retrying
 from sugarbush.generators.openai.http_client import answers_up_to
+from sugarbush.json_lines import json_lines
 
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
@@ -235,7 +236,7 @@ class BatchApi:
             batch = await self._retried(self.client.batches.retrieve, batch.id)
         with answers_up_to(len(job.keys) * (_LINE_BYTES + _TOKEN_BYTES * self.params.max_tokens)):
             contents = [
-                (await self._retried(self._content, file_id)).text
+                (await self._retried(self._content, file_id)).content.decode("utf-8-sig", "replace")
                 for file_id in (batch.output_file_id, batch.error_file_id)
                 if file_id is not None
             ]
@@ -269,7 +270,7 @@ class BatchApi:
         Returns, by key, the status of each call that the endpoint would refuse again.
         """
         refused = {}
-        for line in content.splitlines():
+        for line in json_lines(content):
             try:
                 fields = json.loads(line)
                 call, response = missing[fields["custom_id"]], fields["response"] or {}

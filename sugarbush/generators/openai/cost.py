@@ -291,7 +291,7 @@ class _Journal:
                 content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
         self._read_to += len(whole)
-        return [paid for line in whole.splitlines() if (paid := _parse(line)) is not None]
+        return [paid for line in whole.split(b"\n") if (paid := _parse(line)) is not None]
 
     @contextmanager
     def settling(self, paid: Paid) -> Iterator[None]:

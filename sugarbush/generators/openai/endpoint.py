@@ -25,6 +25,8 @@ from sugarbush.generators.openai.failures import MalformedError
 from sugarbush.generators.openai.http_client import BoundedClient
 
 _MOST_TOKENS = 2**40
+_TEXT_PARTS = {"text", "output_text"}  # types of the items of a content that is a list
+_PARTS = _TEXT_PARTS | {"thinking", "reasoning", "redacted_thinking"}
 _HEADERS = {
     b"host", b"connection", b"user-agent", b"accept", b"accept-encoding", b"content-type",
     b"content-length", b"transfer-encoding",
@@ -51,10 +53,11 @@ class Call:
 
 def read_key(params: EndpointSettings) -> str:
     """Read the key from the environment. Raises ParamsError, which never shows the key."""
-    if params.key_variable is None:
+    name = params.named_key_variable
+    if name is None:
         return "none"
-    key = os.environ.get(params.key_variable, "").strip()
-    variable = f"environment variable {params.key_variable} ({params.setting}.key_variable)"
+    key = os.environ.get(name, "").strip()
+    variable = f"environment variable {name} ({params.setting}.key_variable)"
     if not key:
         raise ParamsError(
             f"no key: {variable} is not set. Export it in the shell that runs Sugarbush, or set "
@@ -150,9 +153,7 @@ def read_completion(answer: Mapping[str, Any] | None) -> Completion:
     message = _field(choices[0], "message")
     if message is None:
         raise MalformedError("no message")
-    text, usage = _field(message, "content"), _field(answer, "usage")
-    if text is not None and not isinstance(text, str):
-        raise MalformedError("content is not a text")
+    text, usage = _text(_field(message, "content")), _field(answer, "usage")
     finish_reason = _field(choices[0], "finish_reason")
     prompt_tokens = _count(_field(usage, "prompt_tokens"))
     cached_tokens = _count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens"))
@@ -164,6 +165,21 @@ def read_completion(answer: Mapping[str, Any] | None) -> Completion:
         completion_tokens=_count(_field(usage, "completion_tokens")),
         cached_prompt_tokens=min(cached_tokens, prompt_tokens),
     )
+
+
+def _text(content: object) -> str | None:
+    """Return the words in a content: a text, or a list of texts and thoughts."""
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise MalformedError("content is not a text")
+    kinds = [_field(item, "type") for item in content]
+    if unknown := [kind for kind in kinds if kind not in _PARTS]:
+        raise MalformedError(f"content has a part of type {str(unknown[0])[:30]!r}")
+    texts = [_field(item, "text") for item in content if _field(item, "type") in _TEXT_PARTS]
+    if not all(isinstance(text, str) for text in texts):
+        raise MalformedError("a part of the content has no text")
+    return "".join(texts)
 
 
 def _field(value: object, name: str) -> Any:

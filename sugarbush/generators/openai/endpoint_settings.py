@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from sugarbush.generators.openai.address import is_loopback
 from sugarbush.generators.prices import Price
 from sugarbush.settings import NOT_IN_OUTPUT, Section
 
@@ -26,6 +27,7 @@ SHARED_BY_ENDPOINTS = (
 )
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,60}$")]
+BY_ADDRESS: Final = "auto"  # the address decides which variable contains the key
 
 
 class CallMode(StrEnum):
@@ -47,8 +49,9 @@ class EndpointSettings(Section):
     """Address of the API, without /chat/completions. Servers in a list share the calls."""
     model: Annotated[str, Field(min_length=1)]
     """The model's name at the endpoint."""
-    key_variable: Annotated[VariableName | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
-    """Environment variable with the key; null if the endpoint needs no key."""
+    key_variable: Annotated[VariableName | None, NOT_IN_OUTPUT] = BY_ADDRESS
+    """Environment variable with the key; null: no key; auto: OPENAI_API_KEY, but no key for an
+    address on this machine."""
     mode: Annotated[CallMode, NOT_IN_OUTPUT] = CallMode.DIRECT
     """direct: one HTTP call for each request. batch: files of calls, which are cheaper but slow."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
@@ -90,6 +93,17 @@ class EndpointSettings(Section):
     def base_urls(self) -> tuple[str, ...]:
         """All addresses, in alphabetical order."""
         return (self.base_url,) if isinstance(self.base_url, str) else tuple(self.base_url)
+
+    @property
+    def named_key_variable(self) -> str | None:
+        """The environment variable with the key, or None if calls need no key.
+
+        A key for a hosted service is not sent to a server on this machine unless the settings name
+        its variable.
+        """
+        if self.key_variable != BY_ADDRESS:
+            return self.key_variable
+        return None if all(map(is_loopback, self.base_urls)) else "OPENAI_API_KEY"
 
     @property
     def address(self) -> str:

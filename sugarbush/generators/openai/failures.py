@@ -194,10 +194,16 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
                 f"redirects to {target}, but redirects are not followed. If the endpoint is there, "
                 "set base_url to this address, without /chat/completions."
             )
+        case 401 | 403 if params.named_key_variable is None:
+            problem = (
+                f"refused a call without a key. Set {params.setting}.key_variable to the name of "
+                "the environment variable with the key."
+            )
+            said = ""
         case 401 | 403:
             problem = (
-                f"refused the key. Check that environment variable {params.key_variable} contains "
-                "a key for this endpoint and model."
+                f"refused the key. Check that environment variable {params.named_key_variable} "
+                "contains a key for this endpoint and model."
             )
             said = ""  # the endpoint's message quotes the key
         case 404 if "model" in words.lower() or error.code == "model_not_found":

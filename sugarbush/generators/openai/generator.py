@@ -81,12 +81,12 @@ class OpenAiGenerator(Generator):
         """Check that the endpoint answers, and that each request of `planned` fits its context.
 
         The check costs one call. If the context length is unknown, this call is as long as the
-        longest request of `planned`. Raises ParamsError or GeneratorError, which says what to
-        change.
+        longest prompt of `planned`, and no longer. Raises ParamsError or GeneratorError, which says
+        what to change.
         """
         prompts = map(self._rendered, released_requests(planned))
-        tokens = max(map(estimate_tokens, prompts), default=0)
-        result = paid_probe(self._params, self._meter, tokens=tokens, say=self._say)
+        longest = max(prompts, key=estimate_tokens, default="")
+        result = paid_probe(self._params, self._meter, longest=longest, say=self._say)
         if result.whole is False:
             self._say(_CUT.format(result.completion.prompt_tokens))
 

@@ -2,7 +2,8 @@
 
 The probe requests the list of models, which is free. Then the probe makes one call with the
 settings of the run. If the endpoint states its context length, this call is short. Otherwise this
-call is as long as the longest call of the run. Endpoints do not bill a refused call.
+call has the longest planned prompt, with another end. So it costs no more than a call of the run.
+Endpoints do not bill a refused call.
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ from sugarbush.generators.openai.failures import (
 _TOKENS = 16  # a cheap limit that is enough for a reasoning model
 _ATTEMPTS = 3  # a server that has just failed may close the connection of the next call
 _QUESTION = "Answer with the word ready."
-# In common vocabularies, each word is one token of about 3 bytes, as `estimate_tokens` assumes.
-_FILLER = "it is on "
-_FILLER_TOKENS = 3
 _NO_SUCH_PATH = {404, 405, 501}
 # Servers use these names for the context length in their lists of models.
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window")
@@ -65,7 +63,7 @@ class Probed:
 
 
 def paid_probe(
-    params: EndpointSettings, meter: Meter, *, tokens: int, say: Callable[[str], None]
+    params: EndpointSettings, meter: Meter, *, longest: str, say: Callable[[str], None]
 ) -> Probed:
     """Run `probe` at every address and record its cost in the journal of paid calls.
 
@@ -76,7 +74,7 @@ def paid_probe(
     with meter.alone(say) if meter.is_capped else nullcontext():
         for base_url in params.base_urls:
             try:
-                results.append(_paid_probe(params.at(base_url), meter, tokens=tokens))
+                results.append(_paid_probe(params.at(base_url), meter, longest=longest))
             except StopError as error:
                 failed.append(error)
     if not results:
@@ -86,13 +84,13 @@ def paid_probe(
     return min(results, key=lambda probed: probed.whole is not False)
 
 
-def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed:
-    worst_cost = meter.worst_cost(longest_question(tokens))
+def _paid_probe(params: EndpointSettings, meter: Meter, *, longest: str) -> Probed:
+    worst_cost = meter.worst_cost(longest_question(longest))
     meter.admit(worst_cost)
 
     async def ask() -> Probed:
         async with open_client(params) as client:
-            return await probe(client, params, tokens=tokens)
+            return await probe(client, params, longest=longest)
 
     try:
         result = asyncio.run(ask())
@@ -103,13 +101,20 @@ def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probe
     return result
 
 
-def longest_question(tokens: int) -> str:
-    """Return the longest prompt that `probe` sends, with about `tokens` tokens."""
-    return f"{_FILLER * -(-tokens // _FILLER_TOKENS)}\n\nThat was to take up room. {_QUESTION}"
+def longest_question(longest: str) -> str:
+    """Return the longest prompt that `probe` sends: `longest`, with a short question at its end.
+
+    The result is no longer than `longest`, unless the question alone is.
+    """
+    ending = f"\n\nThat was to take up room. {_QUESTION}"
+    room = len(longest) - len(ending)
+    return longest[:room] + ending if room > 0 else _QUESTION
 
 
-async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
-    """Send a short prompt, or a prompt of about `tokens` tokens if the context length is unknown.
+async def probe(
+    client: openai.AsyncOpenAI, params: EndpointSettings, *, longest: str = ""
+) -> Probed:
+    """Send a short prompt, or `longest_question(longest)` if the context length is unknown.
 
     Raises GeneratorError or ParamsError, which says what to change.
     """
@@ -122,10 +127,10 @@ async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens:
         )
     if params.mode is CallMode.BATCH:
         await _require_batch_api(client, params)
-    if offer.context_tokens is not None or not tokens:
+    if offer.context_tokens is not None or not longest:
         question, limit = _QUESTION, min(_TOKENS, params.max_tokens)
     else:
-        question, limit = longest_question(tokens), params.max_tokens
+        question, limit = longest_question(longest), params.max_tokens
     completion = await _ask(client, params, question, limit=limit, offer=offer)
     # In every vocabulary, two words have at least one token.
     counted = completion.prompt_tokens

@@ -49,6 +49,7 @@ def audit_corpus(project: Project) -> AuditCorpus:
 
 def run(project: Project) -> None:
     """Audit every chosen method."""
+    project.ledger(rehearse=False).note_shown("audit")
     names = project.schema.names
     corpus = audit_corpus(project)
     train, heldout = (corpus.real_texts(part).texts for part in (TRAIN, HELDOUT))

@@ -2,7 +2,8 @@
 
 Reads    data/released/evolve/<method>/, data/released/metadata/, data/public/donated/, the schema
 Writes   data/released/enlarge/<method>/  the output of evolve with the texts of the release, and
-                                          synthetic.jsonl, labels.parquet, labels.json
+                                          synthetic.jsonl, synthetic.parquet, labels.parquet,
+                                          labels.json
 Spends   nothing, because the stage reads no record
 """
 

@@ -44,7 +44,6 @@ from sugarbush.pipeline.released import (
     read_lineage,
     read_release,
 )
-from sugarbush.pipeline.shown_runs import note_shown
 from sugarbush.privacy.results import digest_of
 from sugarbush.progress import with_progress
 from sugarbush.randomness import public_rng
@@ -71,9 +70,8 @@ def run(project: Project) -> None:
     if not methods:
         write_figures(project, [], {})
         return
-    released = [method for method in methods if not method.stays_private]
-    shown = [release_id(project, method) for method in released]
-    note_shown(project.state, f"{project.settings.privacy.purpose}-{project.dataset}", shown)
+    shown = [release_id(project, method) for method in methods]
+    project.ledger(rehearse=False).note_shown("evaluation", of=shown)
     wanted, schema, seed = project.settings.evaluate, project.schema, project.settings.seed
     train, heldout = (
         project.private.real_texts(schema.names, part=part, limit=wanted.max_texts, seed=seed)
@@ -143,7 +141,7 @@ def run(project: Project) -> None:
 def donated_sample(project: Project) -> Sample:
     """Return the donated examples with their codes. An example without a label has the code -1."""
     frame, schema = donated_frame(project.roots), project.schema
-    codes = frame[list(schema.names)].to_numpy(dtype=np.int64)
+    codes = frame[list(schema.names)].to_numpy(dtype=np.int64, copy=True)
     for place, attribute in enumerate(schema.attributes):
         if attribute.column is not None or attribute.source is not None:
             own = codes[:, place]  # a missing value is stored as `other`

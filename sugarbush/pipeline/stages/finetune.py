@@ -32,6 +32,8 @@ def run(project: Project, method: TrainedMethod) -> None:
     trained = method.finetune(inputs, forced=wants_new_draw())
     if trained is None:  # only the first process has the model
         return
+    if trained.internal:
+        project.ledger(rehearse=False).note_shown("training", of=[trained.run])
     for name, figures in trained.internal.items():
         make_private(project.roots.internal)
         with atomic_file(project.roots.internal / f"{name}.json") as path:

@@ -6,7 +6,7 @@ Writes   data/stamps/                corpus.json, policy.json: random names of p
                                      schema.json, donated.json, pool.json: keyed digests of public
                                      files
          data/stamps/settings.json   the resolved settings that affect an output, the planned noise
-                                     of each mechanism, digests of code
+                                     of each mechanism, a digest of the code
 Spends   nothing
 
 DVC compares these stamps instead of the files. So DVC sees no hash and no size of a private file.
@@ -32,6 +32,7 @@ from sugarbush.data.reading import digest_of_files, digest_of_source
 from sugarbush.data.remote import Database, source_of
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file
+from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
@@ -39,13 +40,12 @@ from sugarbush.pipeline.released import charges_of_releases
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
 from sugarbush.quality.first_look import NAMES as LOOK
-from sugarbush.registry import METRICS, packages_of
+from sugarbush.registry import ENCODERS, GENERATORS, METHODS, METRICS, packages_of
 from sugarbush.settings import Section
 
 NAME = "fingerprint"
 CARD = "release_card.json"
 _SHOW_THE_CARD = (CARD, "release_card.md", "release_card.html", "index.html")
-_ACCOUNTING = ("sugarbush.privacy", "sugarbush.methods.plan")
 
 
 def run(project: Project, *, only_look: bool = False) -> None:
@@ -55,6 +55,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
     settings = project.settings
     if not only_look:
         _warn_of_another_project(project)
+        _say_if_code_changed(project.base)
     donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
     public = list(settings.generator.chosen.public_files())
     which: list[Section] = [settings.generator.chosen]
@@ -102,6 +103,17 @@ def _warn_of_another_project(project: Project) -> None:
         )
 
 
+def _say_if_code_changed(base: Path) -> None:
+    """Print what an upgrade does to the results of this project, if its last run was before it."""
+    if code_of_last_run(base) not in (None, code_digest()):
+        print(
+            f"{NAME}: the code of Sugarbush or of a plug-in has changed since the last run. Stages "
+            "that spend nothing run again. Stages that spend keep their results. They draw and "
+            "charge again only if one of their inputs comes out differently",
+            flush=True,
+        )
+
+
 def has_old_card(project: Project) -> bool:
     """Return whether a public file shows a card of another state of the ledger, or of another
     ledger, or a card without a charge of a released folder. The totals on such a card may be too
@@ -124,29 +136,28 @@ def resolved_settings(project: Project) -> dict[str, Any]:
     return {
         "settings": project.settings.output_settings(),
         "plan": _plan(project),
-        "code": {s.name: code_digest(s.code) for s in STAGES if s.code} | _code_of_metrics(),
+        "code": code_digest(),
         "versions": {s.name: s.version for s in STAGES if s.version is not None},
     }
 
 
-def _code_of_metrics() -> dict[str, str]:
-    """Return the digest of stage `evaluate` with the metrics of other packages, if there are any.
+def code_digest() -> str:
+    """Return a digest of all files of Sugarbush and of the packages with plug-ins, and of the
+    versions of these packages.
 
-    A metric that is installed, changed or removed after a run makes the stage stale.
+    A list of the modules that a stage uses would be wrong after the next import. Almost every stage
+    uses almost every module, so one digest makes no more stages stale than exact lists would.
     """
-    (evaluate,) = (stage for stage in STAGES if stage.name == "evaluate")
-    if not (packages := packages_of(METRICS)):
-        return {}
-    modules = tuple(sorted(packages))
-    digest = code_digest((*evaluate.code, *modules))
-    return {evaluate.name: " ".join([digest, *(str(packages[module]) for module in modules)])}
-
-
-def code_digest(modules: tuple[str, ...]) -> str:
-    """Return a digest of the source code of modules and packages."""
-    whole = hashlib.sha256()
-    for path in sorted(path for module in modules for path in _sources(module)):
-        whole.update(path.read_bytes())
+    plugins = {
+        module: package
+        for group in (GENERATORS, METHODS, ENCODERS, METRICS)
+        for module, package in packages_of(group).items()
+    }
+    whole = hashlib.sha256(json.dumps(plugins, sort_keys=True).encode())
+    for module in sorted({"sugarbush", *plugins}):
+        for name, path in sorted(_files(module)):
+            content = path.read_bytes()
+            whole.update(f"{module} {name} {len(content)}\0".encode() + content)
     return whole.hexdigest()[:16]
 
 
@@ -202,10 +213,10 @@ def _plan(project: Project) -> dict[str, Any]:
     key = digest_of(
         privacy=project.settings.privacy.model_dump(mode="json"),
         requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
-        methods=[method.name for method in project.settings.chosen],
+        methods={method.name: method.output_settings() for method in project.settings.chosen},
         measured=[asdict(request) for request in project.measured_requests],
         profile=project.profile_charges,
-        code=code_digest(_ACCOUNTING),
+        code=code_digest(),
         library=version("dp-accounting"),
     )
     file = project.base / ".cache" / "plan.json"
@@ -241,12 +252,16 @@ def _allocation(plan: BudgetPlan, name: str) -> dict[str, Any] | None:
     return {"name": name, "mu": part.mu, "count": part.count, "sensitivity": part.sensitivity}
 
 
-def _sources(module: str) -> Iterator[Path]:
+def _files(module: str) -> Iterator[tuple[str, Path]]:
+    """Yield each file of a module or package with its name there: code, templates, word lists."""
     spec = find_spec(module)
-    if spec is None or spec.origin is None:
+    if spec is None:
         return
-    own = Path(spec.origin)
-    if spec.submodule_search_locations:
-        yield from (path for path in own.parent.rglob("*") if path.suffix in {".py", ".yaml"})
-    else:
-        yield own
+    for folder in map(Path, spec.submodule_search_locations or ()):
+        for path in folder.rglob("*"):
+            name = path.relative_to(folder)
+            hidden = any(part.startswith((".", "__pycache__")) for part in name.parts)
+            if path.is_file() and not hidden:
+                yield name.as_posix(), path
+    if spec.submodule_search_locations is None and spec.origin is not None:
+        yield Path(spec.origin).name, Path(spec.origin)

@@ -2,8 +2,8 @@
 
 Reads    data/released/finetune/<method>/, data/released/metadata/; with `scored_texts`, the
          embeddings of data/private/prepared/train.parquet
-Writes   data/released/generate/<method>/  synthetic.jsonl, lineage.parquet, labels.parquet,
-                                           labels.json, usage.json, release.json
+Writes   data/released/generate/<method>/  synthetic.jsonl, synthetic.parquet, lineage.parquet,
+                                           labels.parquet, labels.json, usage.json, release.json
 Spends   nothing without `scored_texts`. With it, the share of one noisy sum of scores. The rest is
          post-processing of released values
 """

@@ -18,13 +18,12 @@ from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages.fingerprint import code_digest
 
-_CODE = ("sugarbush.examples",)
 _MADE_OF = "made_of.json"
 
 
 def run(project: Project) -> None:
     """Write the example if it does not exist."""
-    target, made_of = project.roots.public / "example", {"code": code_digest(_CODE)}
+    target, made_of = project.roots.public / "example", {"code": code_digest()}
     if _read_json(target / _MADE_OF) == made_of:
         return
     with atomic_directory(target) as folder:

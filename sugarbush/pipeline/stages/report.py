@@ -36,17 +36,15 @@ from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.judging import FILE as VERDICTS
 from sugarbush.pipeline.judging import judge
+from sugarbush.pipeline.own_charges import own_charges
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.public_quality import (
-    charges_of_quality,
-    measured_before,
     quality_of,
     read_figures,
     require_same_texts,
 )
 from sugarbush.pipeline.release_facts import release_facts, text_counts
 from sugarbush.pipeline.released import (
-    charges_of_releases,
     donated_frame,
     final_folder,
     first_folder,
@@ -62,7 +60,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.registry import METHODS, plugin_names
 from sugarbush.report.card import card_files, release_card
-from sugarbush.report.downloads import downloads_beside, texts_name
+from sugarbush.report.downloads import LINES, PARQUET, TEXTS, downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import (
     EmbeddingMap,
@@ -198,6 +196,7 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
     card = release_card(data.release)
     found: dict[str, Any] = {
         "epsilon": card["promise"]["epsilon"],
+        "epsilon_of_this_run": card["promise"]["epsilon_of_this_run"],
         "dataset_total_epsilon": card["budget"]["dataset_total_epsilon"],
     }
     for method in data.methods:
@@ -274,23 +273,17 @@ def public_data(project: Project) -> PublicData:
     folders += [final_folder(project.roots, method) for method in project.settings.released]
     for folder in folders:
         _require_same_bounds(folder, project.settings.privacy)
-    ids = [i for folder in folders for i in read_ledger_ids(folder)]
     donated = tuple(donated_frame(project.roots)["text"])
-    ledger, table = project.ledger(), dp_table_of(project.base)
-    ids = [*ledger.profiles(), *ids]
+    table = dp_table_of(project.base)
     figures, metadata = read_figures(project.roots), read_metadata(project.roots)
     if figures is not None:
         require_same_texts(figures, releases_of(project))
-    entries = ledger.entries()
-    known = {entry.id for entry in entries}
-    ids += [each for each in charges_of_quality(entries, figures) if each not in ids]
-    ids += _ids_of_earlier_runs(project, ids, known=known)
     return PublicData(
         release=release_facts(
             project.settings,
             project.schema,
-            ledger=ledger,
-            ledger_ids=ids,
+            ledger=project.ledger(),
+            ledger_ids=own_charges(project),
             donated=len(donated),
             engine=None if table is None else table.engine,
             plan=project.plan,
@@ -306,7 +299,6 @@ def public_data(project: Project) -> PublicData:
                 },
                 counts=metadata.counts_of(project.schema),
             ),
-            measured_before=measured_before(entries, figures),
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
@@ -336,25 +328,6 @@ def _methods_of_earlier_runs(project: Project) -> list[Method]:
     return [settings.method(name) for name in plugin_names(METHODS) if name in names]
 
 
-def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -> list[str]:
-    """Return the charges of the other folders of data/released, because the guarantee on the card
-    covers all of data/released. For example, another folder belongs to a method that is no longer
-    chosen."""
-    earlier = {
-        i: folder
-        for i, folder in charges_of_releases(project.roots, project.settings.privacy).items()
-        if i in known and i not in ids
-    }
-    if earlier:
-        folder = next(iter(earlier.values())).relative_to(project.base)
-        print(
-            f"{NAME}: the card also counts {len(earlier)} charges of earlier runs, for example of "
-            f"{folder}. To leave them out, delete the folders of methods that you no longer run",
-            flush=True,
-        )
-    return list(earlier)
-
-
 def _text_counts(project: Project, method: Method) -> dict[str, int]:
     folder = final_folder(project.roots, method)
     return text_counts(read_lineage(folder, project.schema))
@@ -378,8 +351,9 @@ def run(project: Project) -> None:
             json.dumps(public_metrics(data), indent=1, allow_nan=False) + "\n"
         )
         for method in project.settings.released:
-            texts = final_folder(roots, method) / "synthetic.jsonl"
-            shutil.copyfile(texts, folder / texts_name(method.name))
+            texts = final_folder(roots, method)
+            for kind in (LINES, PARQUET):
+                shutil.copyfile(texts / f"{TEXTS}{kind}", folder / texts_name(method.name, kind))
         plots = folder / "plots"
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)

@@ -46,7 +46,7 @@ class LstmOutput:
     """Logits, (records, length, vocabulary), and the state after the last token."""
 
     logits: Tensor
-    past_key_values: State
+    cache: State
 
 
 # A function that may change the state after the token at a position.
@@ -71,18 +71,18 @@ class LstmModel(nn.Module):
         self,
         input_ids: Tensor,
         *,
-        past_key_values: State | None = None,
+        cache: State | None = None,
         gate: Gate = lambda position, state: state,
         **_: Any,
     ) -> LstmOutput:
         """Return the logits after each token of `input_ids`, (records, length).
 
-        The first state is `past_key_values`, or zeros. The model ignores mask, positions and
-        `use_cache`, which the models of transformers take.
+        The first state is `cache`, or zeros. The model ignores mask, positions and `use_cache`,
+        which the models of transformers take.
         """
         inputs = self.from_input(self.embedding(input_ids))
         zeros = inputs.new_zeros(len(inputs), self.width)
-        state = past_key_values or State(zeros, zeros)
+        state = cache or State(zeros, zeros)
         hiddens = []
         for position in range(input_ids.shape[1]):
             state = self._next(inputs[:, position], state)
@@ -107,11 +107,11 @@ class LstmModel(nn.Module):
         drawn, latest, state = input_ids, input_ids, None
         ended = torch.zeros(len(drawn), dtype=torch.bool, device=drawn.device)
         while drawn.shape[1] < how.max_length and not ended.all():
-            said = self(latest, past_key_values=state)
+            said = self(latest, cache=state)
             latest = torch.multinomial(weighed(drawn, said.logits[:, -1]).softmax(dim=1), 1)
             latest[ended] = how.pad_token_id
             ended |= latest[:, 0] == how.eos_token_id
-            drawn, state = torch.cat([drawn, latest], dim=1), said.past_key_values
+            drawn, state = torch.cat([drawn, latest], dim=1), said.cache
         return drawn
 
     def _next(self, inputs: Tensor, state: State) -> State:

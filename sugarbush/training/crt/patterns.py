@@ -8,8 +8,9 @@ title. So the patterns miss names: measure how many, or add a trained detector.
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sugarbush.errors import ParamsError
@@ -36,18 +37,58 @@ class Pattern:
     score: float
     confirmed: Callable[[str], bool] = lambda text: True
 
-    @property
-    def group(self) -> str | int:
-        return "secret" if "secret" in self.expression.groupindex else 0
+    def findings(self, text: str, label: str) -> Iterator[Finding]:
+        group = "secret" if "secret" in self.expression.groupindex else 0
+        for match in self.expression.finditer(text):
+            if match.end() > match.start() and self.confirmed(match.group()):
+                yield Finding(*match.span(group), label, self.score)
 
 
 def _iban(text: str) -> bool:
     """Return whether the text has the check digits of an IBAN (ISO 13616: 1 modulo 97)."""
-    code = text.replace(" ", "").upper()
+    code = re.sub("[ \n-]", "", text).upper()
     return (
         15 <= len(code) <= 34
         and int("".join(str(int(c, 36)) for c in code[4:] + code[:4])) % 97 == 1
     )
+
+
+def _ipv6(text: str) -> bool:
+    """Return whether the text is an address of IPv6 with two groups or more, one with a digit."""
+    try:
+        address = ipaddress.IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return len(re.findall(r"\w+", text)) >= 2 and text.count(":") >= 2 and not address.is_loopback
+
+
+# Groups of digits of phone numbers that have no area code with 0 and no country code with +
+_PHONE_GROUPS = {(3, 3, 4), (1, 3, 3, 4), (2, 3, 3, 4), (3, 4, 4), (4, 3, 3), (2, 4, 4), (5, 5)}
+_NO_PHONE = re.compile(
+    r"(?:1[5-9]|20)\d\d ?- ?(?:1[5-9]|20)\d\d|(\d)\d{2,3}-\1\d{2,3}"  # years, pages
+    r"|\d{1,2}(?: \d{3}){2,}|\d{3}(?: \d{3}){3,}"  # a number with spaces between thousands
+    r"|\d+(?:[. ]\d+)*-\d+\.\d+(?:[. ]\d+)*"  # a range of decimals
+)
+
+
+def _wrapped_phone(text: str) -> bool:
+    """Return whether numbers with unusual separators are a phone number, and not a column or range
+    of numbers. Separators that are line breaks need a known form."""
+    groups = re.findall(r"\d+", text)
+    digits = sum(map(len, groups))
+    if text[0] == "+" or re.match(r"\(?0\d", text) is not None:
+        return 9 <= digits <= 15
+    if "\n" in text:
+        return tuple(map(len, groups)) in _PHONE_GROUPS
+    return 7 <= digits <= 15 and _NO_PHONE.fullmatch(text) is None
+
+
+_CARD_GROUPS = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3)}
+
+
+def _wrapped_card(text: str) -> bool:
+    groups = tuple(map(len, re.findall(r"\d+", text)))
+    return luhn(text) and (groups in _CARD_GROUPS or "\n" not in text)
 
 
 def _count_of_digits(low: int, high: int) -> Callable[[str], bool]:
@@ -90,6 +131,38 @@ _PARTICLES = (
 )
 _TITLE = r"(?:Mrs?|Ms|Miss|Mx|Dr|Prof|Sir|Madam|Mme|Herr|Frau|Nurse|Officer|Doctor)"
 
+# A range of decimals, or a number of three digits, which no date has
+_RANGE = re.compile(r"\d+\.\d+-\d{1,2}|\d{3}[-/.].*|.*[-/.]\d{3}")
+
+# Formats of keys and tokens of services. The first characters name the service.
+_KEY_NAME = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?"
+_TOKEN = "|".join((
+    r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]{0,}){1,3}",  # JSON Web Token
+    r"(?<!\w)(?:AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AROA)[A-Z0-9]{16}(?!\w)",  # AWS
+    r"(?<!\w)gh[pousr]_\w{20,255}|(?<!\w)github_pat_\w{22,255}",
+    r"(?<!\w)gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|oas|imt)-[\w.-]{16,300}",  # GitLab
+    r"(?<!\w)(?:sk|rk|pk)_(?:live|test)_\w{10,255}|(?<!\w)whsec_[\w+/=]{16,128}",  # Stripe
+    r"(?<![\w-])sk-(?:[a-z]{2,12}[\w]{0,6}-)?(?=[\w-]{0,40}\d)[\w-]{16,300}",  # OpenAI, Anthropic
+    r"(?<!\w)xox[a-z](?:[.-][\w-]{1,200})+|(?<!\w)xapp-[\w-]{20,200}",  # Slack
+    r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w/]{20,200}",
+    r"discord(?:app)?\.com/api/webhooks/\d{10,20}/[\w-]{30,100}",
+    r"(?<![\w-])[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}(?![\w-])",  # Discord
+    r"(?<!\w)AIza[\w-]{30,45}|(?<!\w)ya29\.[\w-]{20,300}|(?<!\w)GOCSPX-[\w-]{20,40}",  # Google
+    r"(?<!\w)hf_[A-Za-z0-9]{20,60}(?!\w)|(?<!\w)api_org_[A-Za-z0-9]{20,60}",  # Hugging Face
+    r"(?<!\w)npm_[A-Za-z0-9]{30,60}|(?<!\w)pypi-[\w-]{30,300}|(?<!\w)dckr_pat_[\w-]{20,60}",
+    r"(?<!\w)SG\.[\w-]{16,64}\.[\w-]{16,64}|(?<!\w)key-[0-9a-f]{32}(?!\w)",  # SendGrid, Mailgun
+    r"(?<!\w)(?:SK|AC)[0-9a-f]{32}(?!\w)",  # Twilio
+    r"(?<!\d)\d{8,10}:[\w-]{35}(?![\w-])",  # Telegram
+    r"(?<!\w)do[opr]_v1_[0-9a-f]{40,80}|(?<!\w)shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+    r"(?<!\w)sq0(?:atp|csp|idp)-[\w-]{22,60}|(?<!\w)EAAA[\w-]{50,80}",  # Square
+    r"(?<!\w)(?:dapi|dkea)[0-9a-f]{32}(?:-\d)?(?!\w)|(?<!\w)(?:hvs|hvb)\.[\w-]{20,300}",
+    r"(?<!\w)(?:lin_api|ntn|secret|rubygems|r8|gsk|glc|glsa|sntrys|phc|phx|re|dp\.pt|sbp|sgp|sl)_"
+    r"(?=[A-Za-z]{0,60}\d)[A-Za-z0-9=]{20,300}",
+    r"(?<!\w)(?:pplx|tvly|xai|nvapi|figd|PMAK|NRAK|tskey|ATATT3)[-_]"
+    r"(?=[A-Za-z_=-]{0,60}\d)[\w=-]{20,300}",
+    r"(?<!\w)AGE-SECRET-KEY-1[A-Z0-9]{50,70}",
+))  # fmt: skip
+
 PATTERNS: Mapping[str, Pattern] = {
     "EMAIL": Pattern(re.compile(r"[\w.+%-]{1,64} ?@ ?[\w-]{1,63}(?: ?\. ?[\w-]{1,63}){1,6}"), 0.95),
     "HANDLE": Pattern(re.compile(r"(?<![\w@.])@ ?\w{2,30}"), 0.6),
@@ -129,17 +202,20 @@ PATTERNS: Mapping[str, Pattern] = {
     "DATE": Pattern(
         re.compile(
             r"(?<!\w)(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}"
+            r"|\d{1,2} ?[-/.–—−] ?\d{1,2} ?[-/.–—−] ?(?:19|20)\d\d"
             rf"|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? \d{{4}})?"
             rf"|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?)(?!\w)"
         ),
         0.6,
+        lambda text: _RANGE.fullmatch(text) is None,
     ),
     "ADDRESS": Pattern(
         re.compile(
             r"(?<!\w)\d{1,6}[A-Za-z]?(?: ?- ?\d{1,6})?,? "
             rf"(?:[^\W\d_][\w'.-]{{0,30}} ){{1,4}}{_STREET}"
             r"(?:(?:,? (?:Apt|Suite|Unit|Flat)\.? ?\w{1,8})?(?:,? [A-Z][\w'-]{1,30}){0,4}"
-            r"(?:,? [A-Z]{2})?,? \d{4,6}(?:-\d{4})?)?",
+            r"(?:,? [A-Z]{2})?,? \d{4,6}(?:-\d{4})?)?"
+            rf"|(?<!\w)\d{{1,6}}[A-Za-z]?-(?:(?-i:{_UPPER})[^\W\d_]{{0,30}}-){{1,4}}{_STREET}",
             re.IGNORECASE,
         ),
         0.7,
@@ -209,6 +285,103 @@ PATTERNS: Mapping[str, Pattern] = {
         ),
         0.8,
     ),
+    "IPV6": Pattern(
+        re.compile(
+            r"(?<![\w:.])(?=[0-9a-f:]{0,39}::)(?=[a-f:]{0,39}\d)(?:::)?[0-9a-f]{1,4}"
+            r"(?:::?[0-9a-f]{1,4}){0,7}(?:::|:\d{1,3}(?:\.\d{1,3}){3})?(?:%[\w.-]{1,15})?(?![\w:])",
+            re.IGNORECASE,
+        ),
+        0.8,
+        _ipv6,
+    ),
+    "PRIVATE_KEY": Pattern(
+        re.compile(
+            rf"-----BEGIN {_KEY_NAME}-----(?:(?:[^-]|-(?!----)){{1,16000}}-----END {_KEY_NAME}-----"
+            r"|(?:(?:\s|\\[nr]){1,9}[A-Za-z0-9+/=]{16,100}){0,400})"
+            r"|PuTTY-User-Key-File-\d: [\s\S]{1,8000}Private-MAC: \w{40,64}"
+        ),
+        0.95,
+    ),
+    "TOKEN": Pattern(re.compile(_TOKEN), 0.9),
+    "URL_PASSWORD": Pattern(
+        re.compile(r"://[^\s:/@?#]{0,64}:(?P<secret>[^\s/@]{1,128})(?=@)"),
+        0.8,
+    ),
+    "CREDENTIAL": Pattern(
+        re.compile(
+            r"(?i:\bauthorization['\"]?[:=] ?['\"]?(?:bearer|basic|token) )"
+            r"(?P<secret>[\w.~+/=-]{8,2000})"
+        ),
+        0.8,
+    ),
+    "PASSWORD": Pattern(
+        re.compile(
+            r"(?i:\b(?:pass(?:word|wd|phrase)|api[_ -]?key|secret[_ -]?(?:access[_ -]?)?key"
+            r"|access[_ -]?(?:token|key)|client[_ -]?secret|auth[_ -]?token|account_?key|sig)"
+            r"['\"]?(?: is)? ?[:=] ?['\"]?)"
+            r"(?P<secret>(?=[a-z]{0,60}[\dA-Z_!#$%&*+@^~-])[^\s'\",;]{6,200})"
+        ),
+        0.8,
+    ),
+}
+
+# The patterns of secrets that a line break, a tab or unusual spaces may divide. They read
+# `plain_text.unwrapped`, and are stricter than the patterns above: columns of numbers and
+# neighbouring lines would otherwise be secrets.
+_UPPER_WORD = rf"{_UPPER}[\w'.]{{0,30}}"
+WRAPPED: Mapping[str, Pattern] = {
+    "PHONE": Pattern(
+        re.compile(
+            r"(?<![\w-])(?:\+ ?)?(?:\(\d{1,5}\)|\d{1,8})"
+            r"(?:(?:[ \n][./()-]{0,2}|[./()-]{1,2}[ \n]?)\d{1,8}){1,7}(?!\w|-\d)"
+        ),
+        0.6,
+        _wrapped_phone,
+    ),
+    "SSN": Pattern(re.compile(r"(?<![\w-])\d{3}[ \n-]\d{2}[ \n-]\d{4}(?![\w-])"), 0.9),
+    "CARD": Pattern(re.compile(r"(?<![\w-])\d(?:[ \n-]?\d){11,18}(?![\w-])"), 0.9, _wrapped_card),
+    "IBAN": Pattern(
+        re.compile(
+            r"(?<!\w)[A-Z]{2}\d{2}(?:[ \n-]?[A-Z0-9]{4}){2,7}(?:[ \n-]?[A-Z0-9]{1,3})?(?!\w)"
+        ),
+        0.9,
+        _iban,
+    ),
+    "DATE": Pattern(
+        re.compile(
+            rf"(?<!\w)(?:\d{{1,2}}(?:st|nd|rd|th|\.)?[ \n-](?:of[ \n])?{_MONTH}[,.]?[ \n-]\d{{4}}"
+            rf"|{_MONTH}[ \n-]\d{{1,2}}(?:st|nd|rd|th)?,?[ \n]\d{{4}}"
+            r"|\d{1,2} ?[./-][ \n]?\d{1,2} ?[./-][ \n]?\d{4}"
+            r"|(?:0?[1-9]|[12]\d|3[01])[ \n](?:0?[1-9]|1[0-2])[ \n](?:19|20)\d\d)(?!\w)"
+        ),
+        0.6,
+    ),
+    "ADDRESS": Pattern(
+        re.compile(
+            rf"(?<!\w)\d{{1,6}}[A-Za-z]?(?:-\d{{1,6}})?,?[ \n-](?:{_UPPER_WORD},?[ \n-]){{1,4}}"
+            rf"{_STREET}(?:(?:,?[ \n](?:Apt|Suite|Unit|Flat)\.?[ \n]?\w{{1,8}})?"
+            rf"(?:,?[ \n]{_UPPER_WORD}){{0,4}},?[ \n]\d{{4,6}}(?:-\d{{4}})?)?"
+        ),
+        0.7,
+    ),
+    "STREET": Pattern(
+        re.compile(
+            rf"(?<!\w)(?:{_UPPER_WORD}[ \n])?{_UPPER}[\w-]{{1,30}}{_STREET_END},?[ \n]"
+            r"\d{1,5}[a-z]?(?!\w)"
+            rf"|(?<!\w)\d{{1,5}}[a-z]?,?[ \n]{_STREET_START}[ \n](?:[\w'.-]{{1,20}}[ \n]){{0,3}}"
+            rf"{_UPPER_WORD}|(?<!\w)P\.?[ \n]?O\.?[ \n]Box[ \n]\d{{1,6}}"
+        ),
+        0.6,
+    ),
+    "POSTCODE": Pattern(
+        re.compile(
+            r"(?<!\w)(?:[A-Z]{1,2}\d[A-Z\d]?[ \n]\d[A-Z]{2}|[A-Z]\d[A-Z][ \n]\d[A-Z]\d)(?!\w)"
+        ),
+        0.6,
+    ),
+    "EMAIL": Pattern(
+        re.compile(r"[\w.+%-]{1,64}[ \n]?@[ \n]?[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"), 0.95
+    ),
 }
 
 
@@ -230,6 +403,7 @@ class RegexDetector:
             )
         chosen = PATTERNS if labels is None else {label: PATTERNS[label] for label in labels}
         self._patterns = dict(chosen)
+        self._wrapped = {label: own for label, own in WRAPPED.items() if label in chosen}
         for label, expression in (extra or {}).items():
             try:
                 self._patterns[label] = Pattern(re.compile(expression), 1.0)
@@ -237,15 +411,21 @@ class RegexDetector:
                 raise ParamsError(f"pattern {label} is not a regular expression: {error}") from None
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
-        return [self._in_one(text) for text in texts]
+        return [_findings(text, self._patterns) for text in texts]
 
-    def _in_one(self, text: str) -> list[Finding]:
-        return [
-            Finding(*match.span(pattern.group), label, pattern.score)
-            for label, pattern in self._patterns.items()
-            for match in pattern.expression.finditer(text)
-            if match.end() > match.start() and pattern.confirmed(match.group())
-        ]
+    def find_plain(self, texts: Sequence[str]) -> list[list[Finding]]:
+        """Return the findings in texts of `plain_text.plain`, without PHONE: ranges of years and
+        decimals have dashes, too. The stricter PHONE of `find_wrapped` reads these texts."""
+        patterns = {label: own for label, own in self._patterns.items() if label != "PHONE"}
+        return [_findings(text, patterns) for text in texts]
+
+    def find_wrapped(self, texts: Sequence[str]) -> list[list[Finding]]:
+        """Return the findings of the patterns `WRAPPED` in texts of `plain_text.unwrapped`."""
+        return [_findings(text, self._wrapped) for text in texts]
+
+
+def _findings(text: str, patterns: Mapping[str, Pattern]) -> list[Finding]:
+    return [each for label, own in patterns.items() for each in own.findings(text, label)]
 
 
 _PLAIN = re.compile(r"[a-z,.;:!?'’ \n\t()-]*")
@@ -277,6 +457,9 @@ def described() -> dict[str, tuple[str, int, float]]:
     """
     expressions = {
         label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()
+    }
+    expressions |= {
+        f"wrapped {label}": (own.expression, own.score) for label, own in WRAPPED.items()
     }
     expressions |= {
         "plain": (_PLAIN, 0.0),

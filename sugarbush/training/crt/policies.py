@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sugarbush.errors import ParamsError
+from sugarbush.extras import require_extra
 from sugarbush.training.crt.findings import DESCRIPTION, Detector, PublicPolicy
 from sugarbush.training.crt.patterns import PATTERNS, WEAK, PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
@@ -21,6 +22,19 @@ PLAIN_WORDS = "plain_words"
 _DETECTORS = (REGEX, LEARNED, PRESIDIO, f"{SPACY}:<pipeline>", INSTALLED)
 
 
+def extras_of(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the extras and optional packages that the detectors need."""
+    packages = {LEARNED: "faker", PRESIDIO: "presidio_analyzer"}
+    found = ["spacy" if name.startswith(f"{SPACY}:") else packages.get(name) for name in names]
+    return tuple(("redaction", package) for package in found if package is not None)
+
+
+def require_packages_of(names: Sequence[str]) -> None:
+    """Raise ParamsError if an optional package that one of the detectors needs is missing."""
+    for extra, package in extras_of(names):
+        require_extra(extra, package)
+
+
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """Make a policy of one or more detectors.
 
@@ -32,6 +46,7 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """
     for name in names:  # all of them before `learned`, whose first use takes minutes
         _require_known(name, _DETECTORS)
+    require_packages_of(names)
     detectors = [detector for name in names for detector in _detectors(name)]
     if any(hasattr(detector, "trained_on") for detector in detectors):
         strong = [label for label in PATTERNS if label not in WEAK]

@@ -8,7 +8,6 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from sugarbush.extras import require_extra
 from sugarbush.training.crt.findings import Finding
 
 
@@ -16,7 +15,6 @@ class PresidioDetector:
     """The recognisers of Presidio for English that need no model."""
 
     def __init__(self) -> None:
-        require_extra("redaction", "presidio_analyzer")
         from presidio_analyzer import PatternRecognizer, RecognizerRegistry
 
         self.identity = f"presidio {version('presidio-analyzer')}"

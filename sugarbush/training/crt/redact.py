@@ -2,6 +2,9 @@
 
     detectors -> findings of at least `threshold` -> with titles of persons -> joined -> <MASK>
 
+Detectors read each text as it is and in plain characters (`plain_text`): no-break spaces, dashes,
+invisible characters and digits of other scripts hide no secret.
+
 The findings in a text depend on the whole text and on nothing else. If a secret is masked, a model
 that reads context may label a neighbouring word differently. So a masked secret may leave a trace.
 `screening.changed_units` redacts again without the secret and compares the results.
@@ -10,12 +13,14 @@ that reads context may label a neighbouring word differently. So a masked secret
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sugarbush.errors import ParamsError
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.findings import Detector, Finding
+from sugarbush.training.crt.patterns import RegexDetector
+from sugarbush.training.crt.plain_text import PlainText, plain, unwrapped, visible
 
 PAPER_THRESHOLD = 0.3  # the threshold of Zhao, Li, Wang 2022
 _MASKS = re.compile(re.escape(MASK))
@@ -28,7 +33,12 @@ _TITLES = re.compile(
     re.IGNORECASE,
 )
 _DEGREES = re.compile(r",? ?(?:Esq|M\.?D|Ph\.?D|RN|DDS|CPA|Jr|Sr|III|II)\b\.?")
+_WRAPS = re.compile("[\t\n\r\x0b\x0c]|  ")
+_OUTSIDE = "a detector found a span that is not within its text"
 _LONGEST_TITLES = 30  # number of characters before a span that are searched for a title
+
+
+_Find = Callable[[Sequence[str]], list[list[Finding]]]
 
 
 @dataclass(frozen=True)
@@ -58,19 +68,42 @@ class Policy:
         Masks that a text already contains are spans too. Raises ParamsError for a finding outside
         its text.
         """
-        by_text: list[list[Finding]] = [[] for _ in texts]
+        by_text: list[list[TextSpan]] = [[] for _ in texts]
         # The last detector comes first: its labels are used for equal spans. In the default policy
         # this is the trained detector. It knows the kind of a secret where a pattern only knows
         # "text after `name:`".
         for detector in reversed(self._detectors):
-            for findings, new in zip(by_text, detector.find(texts), strict=True):
+            for findings, new in zip(by_text, self._found(detector, texts), strict=True):
                 findings.extend(new)
+        return [joined_spans(text, findings) for text, findings in zip(texts, by_text, strict=True)]
+
+    def _found(self, detector: Detector, texts: Sequence[str]) -> list[list[TextSpan]]:
+        """Return the findings of a detector in the texts, in their plain characters, and if the
+        detector has patterns for them, in the unwrapped texts."""
+        found = self._in_views(detector.find, [PlainText(text) for text in texts])
+        written = {i: plain(text) for i, text in enumerate(texts)}
+        changed = {i: view for i, view in written.items() if view.text != texts[i]}
+        if not isinstance(detector, RegexDetector):
+            self._add(found, detector.find, changed)
+        else:
+            self._add(found, detector.find_plain, changed)
+            wrapped = {i: unwrapped(text) for i, text in enumerate(texts) if _may_wrap(text)}
+            self._add(found, detector.find_wrapped, wrapped)
+        return found
+
+    def _add(
+        self, found: list[list[TextSpan]], find: _Find, views: Mapping[int, PlainText]
+    ) -> None:
+        for index, spans in zip(views, self._in_views(find, list(views.values())), strict=True):
+            found[index] += spans
+
+    def _in_views(self, find: _Find, views: Sequence[PlainText]) -> list[list[TextSpan]]:
+        if not views:
+            return []
+        found = find([view.text for view in views])
         return [
-            joined_spans(
-                text,
-                (TextSpan(f.start, f.end, f.label) for f in findings if f.score >= self._threshold),
-            )
-            for text, findings in zip(texts, by_text, strict=True)
+            [_original(view, f) for f in findings if f.score >= self._threshold]
+            for view, findings in zip(views, found, strict=True)
         ]
 
     @property
@@ -87,6 +120,17 @@ class Policy:
     def redact(self, texts: Sequence[str]) -> list[str]:
         spans = self.spans(texts)
         return [mask_spans(text, text_spans) for text, text_spans in zip(texts, spans, strict=True)]
+
+
+def _may_wrap(text: str) -> bool:
+    return not text.isascii() or _WRAPS.search(text) is not None
+
+
+def _original(view: PlainText, finding: Finding) -> TextSpan:
+    """Return the characters of the original text that a finding in its plain characters covers."""
+    if not 0 <= finding.start < finding.end <= len(view.text):
+        raise ParamsError(_OUTSIDE)
+    return TextSpan(*view.span(finding.start, finding.end), finding.label)
 
 
 def _is_share(value: object) -> bool:
@@ -108,7 +152,8 @@ def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     masks = (TextSpan(match.start(), match.end()) for match in _MASKS.finditer(text))
     given = [*masks, *spans]
     if not all(0 <= span.start < span.end <= len(text) for span in given):
-        raise ParamsError("a detector found a span that is not within its text")
+        raise ParamsError(_OUTSIDE)
+    text = visible(text)
     whole = [_with_title(text, span) for span in given]
     groups: list[list[int]] = []
     end = 0

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from sugarbush.errors import InputError
 from sugarbush.privacy.data_types import Private
+from sugarbush.training.crt import plain_text
 from sugarbush.training.crt.dedup import MASK, mask_duplicates
 from sugarbush.training.crt.findings import PublicPolicy
 from sugarbush.training.crt.redact import Policy
@@ -90,6 +91,10 @@ def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[st
     )
     said = conservative.is_public(plain)
     public = {text for text, is_public in zip(plain, said, strict=True) if is_public}
+    # A sentence with unusual characters is public only if its plain characters are public, too.
+    written = {text: form for text in public if (form := plain_text.plain(text).text) != text}
+    also = conservative.is_public(list(written.values()))
+    public -= {text for text, is_public in zip(written, also, strict=True) if not is_public}
     return [joined(_masked_runs(sentences, public)) for sentences in documents]
 
 

@@ -22,12 +22,8 @@ class SpacyDetector:
     """Finds persons and places by a pipeline of spaCy, given by name or path."""
 
     def __init__(self, name: str) -> None:
-        try:
-            import spacy
-        except ImportError:
-            raise ParamsError(
-                f"the detector 'spacy:{name}' needs a package: pip install spacy"
-            ) from None
+        import spacy
+
         try:
             self.pipeline: Any = spacy.load(name)
         except (OSError, ValueError, ImportError) as error:

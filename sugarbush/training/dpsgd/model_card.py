@@ -7,12 +7,12 @@ records.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from sugarbush.paths import last_part
-from sugarbush.privacy.accounting import epsilon
-from sugarbush.privacy.events import Event, NonPrivate
+from sugarbush.privacy.accounting import epsilon as epsilon_of
+from sugarbush.privacy.events import NonPrivate
+from sugarbush.privacy.spending import Spending
 from sugarbush.privacy.unit import ADJACENCY, Unit
 from sugarbush.training.dpsgd.settings import DpSgdSettings
 from sugarbush.training.dpsgd.train import Mechanism
@@ -22,7 +22,7 @@ def model_card(
     mechanism: Mechanism,
     *,
     steps_taken: int,
-    others: Sequence[Event],
+    spending: Spending,
     unit: Unit,
     records_per_unit: int,
     delta: float,
@@ -31,8 +31,10 @@ def model_card(
     """Return the card as plain values for JSON. An infinite epsilon is the text "infinity".
 
     `steps_taken` is below `mechanism.steps` if crashes lost more steps than may be repeated.
-    `others` are mechanisms that the training depends on, such as the DP record count. Their results
-    may decide the rate, the number of steps and the noise. `mechanism.charge` covers every result.
+    The own charges of `spending` are those of the training and all that it may depend on: the
+    profiles of the dataset and the DP table. Their results may decide the rate, the number of steps
+    and the noise. `mechanism.charge` covers every result. The first epsilon counts all charges of
+    the dataset, because this model may be chosen among several results.
     """
     private = not isinstance(mechanism.event, NonPrivate)
     charge = mechanism.charge
@@ -40,8 +42,10 @@ def model_card(
         "unit": unit.value,
         "records_per_unit": records_per_unit,
         "adjacency": ADJACENCY,
-        "epsilon": _number(epsilon([charge, *others], delta=delta)),
-        "epsilon_of_training_alone": _number(epsilon([charge], delta=delta)),
+        "epsilon": _number(spending.epsilon),
+        "epsilon_of_this_run": _number(spending.of_run),
+        "epsilon_of_training_alone": _number(epsilon_of([charge], delta=delta)),
+        "dataset_total_epsilon": _number(spending.total),
         "delta": delta,
         "mechanism": "DP-SGD: Poisson sampling, clipping of the gradient of one record "
         "per unit and step, Gaussian noise"
@@ -67,6 +71,10 @@ def model_card(
             "weight_decay": settings.weight_decay,
         },
         "remarks": [
+            "epsilon covers all charges of the dataset when this card was written, and that is "
+            "what you must count if you chose among them. epsilon_of_this_run covers the training, "
+            "the DP table and every profile of the dataset. Later charges are in the ledger and on "
+            "the release card.",
             "The charge covers the steps and the repeatable steps, even if these were not needed.",
             "The weights are those after the last step. The number of steps was fixed before the "
             "first step; a run that was killed too often has taken fewer steps.",

@@ -29,6 +29,7 @@ from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import (
     ConfidentialTraining,
     DpSgdBound,
+    DpSgdGaussianBound,
     Event,
     NonPrivate,
     PoissonGaussian,
@@ -80,7 +81,7 @@ class Mechanism:
     clip_norm: float
     expected_batch_size: float
     relation: Relation = Relation.ADD_OR_REMOVE_ONE
-    bound: DpSgdBound | None = None
+    bound: DpSgdBound | DpSgdGaussianBound | None = None
 
     @property
     def draws(self) -> int:

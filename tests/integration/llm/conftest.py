@@ -26,7 +26,8 @@ def endpoint_params(base_url: str, **changes: Any) -> OpenAI:
     """Return settings for a local server, without rate limits, which would slow down a test."""
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {
-        "base_url": base_url, "model": MODEL, "requests_per_minute": 1e6,
+        "base_url": base_url, "model": MODEL, "key_variable": "OPENAI_API_KEY",
+        "requests_per_minute": 1e6,
         "tokens_per_minute": 1e9, "timeout_s": 10,
     }  # fmt: skip
     return OpenAI.model_validate(fields | changes)

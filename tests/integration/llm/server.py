@@ -151,6 +151,7 @@ class Batches:
     looks: dict[str, int] = field(default_factory=dict)
     ending: str = "completed"
     create: Reply | None = None
+    ascii: bool = True  # whether the file of answers escapes other characters
 
     def reply(
         self, server: FaultServer, method: str, path: str, headers: dict[str, str], content: bytes
@@ -217,7 +218,8 @@ class Batches:
                 "id": "r", "custom_id": fields["custom_id"], "error": None,
                 "response": {"status_code": reply.status, "request_id": "r", "body": content},
             }  # fmt: skip
-            (good if reply.status == 200 else bad).append(json.dumps(whole))
+            written = json.dumps(whole, ensure_ascii=self.ascii)
+            (good if reply.status == 200 else bad).append(written)
             if reply.good:
                 server.answered.append(body)
         for kind, found in (("output_file_id", good), ("error_file_id", bad)):

@@ -195,3 +195,15 @@ def test_a_batch_asks_what_a_direct_call_asks(bench: Start) -> None:
     other.generator().generate(wishes(1))
     assert uploaded["body"] == other.server.asked[0]
     assert (uploaded["method"], uploaded["url"]) == ("POST", "/v1/chat/completions")
+
+
+@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\x0b", "\r"], ids=ascii)
+def test_a_paid_batch_answer_with_a_line_separator_is_received(bench: Start, end: str) -> None:
+    run = bench(
+        behave=lambda n, body: completion(good_text(body).replace(", ", f",{end}")),
+        batches=Batches(ascii=False),
+    )
+    answers = run.generator(mode="batch").generate(wishes(10)).value
+    assert all(end in (answer.text or "") for answer in answers)
+    assert len(run.server.asked) == 10
+    assert not [line for line in run.said if "got no" in line]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -21,7 +23,7 @@ from sugarbush.pipeline.rehearsal import TEXTS
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, completion, failure, letter
-from tests.integration.project import SCHEMA, SMALL, as_lines, letters
+from tests.integration.project import SCHEMA, SMALL, TINY_ENCODER, as_lines, letters
 from tests.settings import ROOT, settings
 
 # Warnings from inside DVC.
@@ -60,6 +62,7 @@ def told(
     endpoint = {
         "generator__provider": "openai",
         f"{OPENAI}base_url": run.server.base_url,
+        f"{OPENAI}key_variable": "OPENAI_API_KEY",
         f"{OPENAI}model": "tiny",
         f"{OPENAI}max_retries": 0,
         LABELS: {
@@ -286,3 +289,27 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     assert ledger.entries() == spent
     assert not Path("data/released").exists()
     assert not run.server.asked
+
+
+def test_the_ten_lines_of_the_readme_need_no_key_for_the_local_server_that_they_name(
+    bench: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    Path("schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    rows = pd.DataFrame(letters(200)).rename(columns={"text": "message"})
+    rows.to_csv("tickets.csv", index=False)
+    run = bench(key=None, behave=letter)
+    page = (ROOT / "README.md").read_text()
+    (lines,) = re.findall(r"## The library in ten lines\n\n```python\n(.*?)```", page, re.DOTALL)
+    for written, here in {
+        "http://localhost:8000/v1": f"http://localhost:{run.server.port}/v1",
+        "texts=2000": "texts=12, accept_poor=True, settings={'embedding': {'model': 'tiny'}}",
+    }.items():
+        assert written in lines
+        lines = lines.replace(written, here)
+    exec(compile(lines, "README.md", "exec"), {})
+    assert (tmp_path / "out/synthetic.jsonl").exists()
+    assert b"authorization: bearer none" in run.server.raw.lower()

@@ -251,6 +251,21 @@ def test_no_proxy_reads_along(bench: Start, monkeypatch: pytest.MonkeyPatch) -> 
     assert not proxy.server.raw
 
 
+LONG = "A lamp came broken. " * 400
+
+
+@pytest.mark.parametrize("text", ["A lamp came broken.", LONG, "灯坏了。" * 90])
+@pytest.mark.parametrize("context_tokens", [8192, 100_000])
+def test_the_probe_of_labels_is_no_longer_than_the_prompt_of_its_text(
+    bench: Start, text: str, context_tokens: int
+) -> None:
+    run = bench(behave=good)
+    labeller(run, context_tokens=context_tokens).check(text)
+    (body,) = run.server.asked
+    longest = label_prompt(text, ATTRIBUTES, room=context_tokens)
+    assert len(question(body).encode()) <= len(longest.encode())
+
+
 def test_a_context_that_is_too_small_is_told_before_any_private_text_is_sent(bench: Start) -> None:
     def behave(number: int, body: Body) -> Reply:
         long = len(question(body)) > 4000
@@ -258,8 +273,8 @@ def test_a_context_that_is_too_small_is_told_before_any_private_text_is_sent(ben
 
     run = bench(behave=behave)
     with pytest.raises(GeneratorError, match=r"smaller context.*context_tokens=8192"):
-        labeller(run).check()
-    labeller(run, context_tokens=1024).check()
+        labeller(run).check(LONG)
+    labeller(run, context_tokens=1024).check(LONG)
     assert b"canary" not in run.server.raw
 
 

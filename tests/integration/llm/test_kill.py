@@ -66,8 +66,7 @@ class Nursery:
 
         The test fails if the process ends before that.
         """
-        deadline = time.monotonic() + 600
-        while not reached() and time.monotonic() < deadline:
+        while not reached():
             time.sleep(0.002)
         os.kill(pid, signal.SIGKILL)
         assert self.ended().status == -signal.SIGKILL

@@ -49,7 +49,7 @@ def test_no_proxy_sees_a_private_text_however_the_address_is_written(
 ) -> None:
     run = bench(behave=good)
     own = labeller(run, base_url=address.format(run.server.port))
-    own.check()
+    own.check("a text")
     assert own.codes(TEXTS).tolist() == CODES
     assert len(run.server.asked) == 5
     assert not proxy.server.raw
@@ -101,7 +101,7 @@ def test_a_proxy_is_used_for_another_machine_unless_the_text_is_private(
 ) -> None:
     away = f"{scheme}://endpoint.invalid/v1"
     with pytest.raises(Exception, match="cannot be reached"):
-        labeller(proxy, base_url=away, max_retries=0).check()
+        labeller(proxy, base_url=away, max_retries=0).check("a text")
     assert not proxy.server.raw
     # The proxy answers 404, because a request to a proxy contains the whole address.
     with pytest.raises(Exception, match="404"):

@@ -236,7 +236,10 @@ def test_json_records_from_an_endpoint(
     )  # fmt: skip
     attributes = yaml.safe_load(SCHEMA_FILE.read_text())["attributes"]
     assert [a.get("column") for a in attributes][:2] == ["record.product", "record.stars"]
-    openai = {"base_url": run.server.base_url, "model": MODEL, "max_retries": 0}
+    openai = {
+        "base_url": run.server.base_url, "model": MODEL, "max_retries": 0,
+        "key_variable": "OPENAI_API_KEY",
+    }  # fmt: skip
     generator = {"provider": "openai", "openai": openai}
     schema, lines, data = released(monkeypatch, *attributes[:2], generator=generator)
     sent = [body for body in run.server.asked if "JSON Schema" in str(body["messages"])]

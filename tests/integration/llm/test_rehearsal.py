@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,7 @@ def command(*words: str, bench: Bench | None = None, **changes: Any) -> tuple[in
         endpoint = {
             "generator__provider": "openai",
             f"{OPENAI}base_url": bench.server.base_url,
+            f"{OPENAI}key_variable": "OPENAI_API_KEY",
             f"{OPENAI}model": "tiny",
             f"{OPENAI}max_retries": 0,
             f"{OPENAI}requests_per_minute": 1e6,
@@ -117,6 +119,7 @@ def test_texts_like_the_donated_ones_are_not_poor_and_are_requested_once(
     assert "rehearsal good:" in said or "rehearsal fair:" in said
     assert f"{TEXTS} requests: {TEXTS} usable answers" in said
     assert "a run sends up to" in said
+    assert re.search(r"about \d+ min to the end: \d+ for the requests, \d+ for the embed", said)
     sent = len(server.server.asked)
     assert TEXTS <= sent <= TEXTS + 1
     assert command("check")[0] == 0

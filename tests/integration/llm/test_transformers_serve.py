@@ -90,15 +90,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
 
 
 def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 900
-    while time.monotonic() < deadline:
+    while True:
         assert server.poll() is None, "transformers serve ended"
         try:
             with urllib.request.urlopen(address, timeout=5):
                 return
         except OSError:
             time.sleep(0.25)
-    raise AssertionError("transformers serve did not start")
 
 
 def generator(base_url: str, model: str, state: Path) -> OpenAiGenerator:

@@ -65,3 +65,15 @@ def test_texts_weigh_less_if_most_records_have_no_listed_value() -> None:
     few_listed = reader(40.0, other=9_000.0)
     moved = [np.linalg.norm(by.means - alone.means) for by in (few_listed, all_listed)]
     assert moved[0] < moved[1] / 2
+
+
+def test_a_sum_that_is_mostly_noise_moves_no_mean() -> None:
+    """Exact sums give every value its own mean. Noise of 10^5 draws all means to one."""
+
+    def apart(stddev: float) -> float:
+        means = reader(stddev, most_texts=0.0).means
+        return float(np.linalg.norm(means - means.mean(axis=0), axis=1).max())
+
+    assert apart(0.0) > 0.3
+    assert apart(1e5) < 1e-3 * apart(0.0)
+    assert apart(40.0) < apart(0.0)

@@ -1,8 +1,11 @@
 """Tests of zero-shot attribute values: the centres of values, calibration, and abstention."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from sugarbush.attributes.donated import read_donated_codes
+from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import (
     calibrate,
     calibrate_readers,
@@ -10,6 +13,7 @@ from sugarbush.attributes.zero_shot import (
     read_by_others,
     zero_shot_readers,
 )
+from sugarbush.data.private_store import LABEL
 from sugarbush.data.schema import Attribute, Schema
 
 SCHEMA = Schema(
@@ -133,3 +137,29 @@ def test_an_examples_own_label_never_moves_what_is_told_of_it(count, seed):
             other = [*given[:place], label, *given[place + 1 :]]
             again = read_by_others(reader, attribute, rows, other, abstain=-1)
             assert again[place] == told[place]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_accuracy_on_donated_texts_is_that_of_readers_that_have_not_seen_their_labels(seed):
+    """With 20 examples, a reader that has seen them is right more often."""
+    rows, labels = leaning(20, by=0.45, seed=seed)
+    attribute, texts = SCHEMA.attribute("mood"), [f"text {number}" for number in range(20)]
+    given = [attribute.values[code] for code in labels]
+    vectors = {**PLACES, **dict(zip(texts, rows, strict=True))}
+
+    def embed_all(wanted):
+        return np.array([vectors[text] for text in wanted], dtype=np.float32)
+
+    mood = Schema(subject="letters", attributes=(attribute,))
+    found = read_donated_codes(
+        pd.DataFrame({"id": texts, "text": texts, f"{LABEL}mood": given}),
+        schema=mood,
+        embed=embed_all,
+        labeller=None,
+        settings=ExtractMetadataSettings(zero_shot_abstain=-1.0),
+    )
+    (reader,) = zero_shot_readers(mood, embed=embed_all).values()
+    others = read_by_others(reader, attribute, embed_all(texts), given, abstain=-1)
+    (agreement,) = found.agreements
+    assert agreement.share == (others == labels).mean()
+    assert agreement.share < (found.codes[:, 0] == labels).mean()

@@ -69,7 +69,7 @@ def test_a_delta_that_would_stop_a_run_is_said_before_it(
     tmp_path: Path, records: int, allowed: bool, is_said: bool
 ) -> None:
     project = write_project(tmp_path, privacy__delta=1e-6, privacy__allow_large_delta=allowed)
-    findings = CorpusFindings(unmatched=(), tally={"train": records}, fingerprint=())
+    findings = CorpusFindings(unmatched=(), tally={"train": records}, fingerprint=(), characters=0)
     console = Console(file=io.StringIO(), width=200)
     checks._print_data(project, findings, console, internal=False)
     assert ("privacy.delta" in console.file.getvalue()) is is_said  # type: ignore[attr-defined]

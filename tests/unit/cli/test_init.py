@@ -138,7 +138,7 @@ def test_own_texts_get_a_language_model_with_the_lengths_of_the_donated_texts(
 def test_the_repository_root_is_a_project_of_the_same_template() -> None:
     root = {
         path.relative_to(ROOT).as_posix(): path.read_text()
-        for pattern in ("tasks/*.py", "flows/*.py", "dvc.yaml", "prefect.yaml", "params.yaml")
+        for pattern in ("tasks/*.py", "flows/*.py", "dvc.yaml", "prefect.*", "params.yaml")
         for path in ROOT.glob(pattern)
     }
     written = {name: text for name, text in project_files().items() if name in root}
@@ -385,16 +385,102 @@ def test_the_proposed_columns_can_be_named(folder: Path) -> None:
     assert "review.stars" in said and "shop," not in said
 
 
-def test_a_profile_that_fails_says_how_to_go_on(
+def write_chats(path: Path) -> None:
+    """Write 120 conversations. One of them has an empty turn."""
+    turns = [("user", "My lamp is late."), ("assistant", "Sorry.")]
+    chats = [
+        {"messages": [{"role": r, "content": f"{t} {i}"} for r, t in turns], "shop": "north"}
+        for i in range(120)
+    ]
+    chats[70]["messages"][1]["content"] = ""  # type: ignore[index]
+    path.write_text("".join(json.dumps(chat) + "\n" for chat in chats))
+
+
+CHATS = ("--conversation", "messages", "--columns", "shop", "--subject", "chats", "--profile")
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "correction"),
+    [
+        ("chats.jsonl", CHATS, ("-S", "prepare.bad_rows=drop")),
+        ("t.csv", ("--text", "message", "--id", "no", "--profile"), ("--id", "key")),
+        ("t.csv", ("--text", "message", "--profile", "-S", "privacy.cap=0.1"),
+         ("-S", "privacy.cap=2")),
+    ],
+)  # fmt: skip
+def test_one_command_goes_on_after_a_profile_that_failed(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    data: str,
+    options: tuple[str, ...],
+    correction: tuple[str, ...],
+) -> None:
+    """Before a charge, a failure leaves nothing. The correction is an option."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(folder / "state"))
+    write_chats(folder / "chats.jsonl")
+    rows = {"message": [f"late {i}" for i in range(120)], "no": [1] * 120, "key": range(120)}
+    pd.DataFrame(rows).to_csv("t.csv", index=False)
+    before = sorted(path.name for path in folder.iterdir())
+    code = 1 if "privacy.cap=2" in correction else 2
+    said = init("own", "--from", data, *options, code=code).output
+    assert "Nothing was spent, and no project was written" in said and "-S" in said
+    after = sorted(path.name for path in folder.iterdir() if path.name != "state")
+    assert after == before and not list(folder.glob("state/ledgers/*/*.jsonl"))
+    init("own", "--from", data, *options, *correction)
+    assert (folder / "own/data/released/profile").is_dir() and (folder / "own/.git").is_dir()
+    if correction[1].startswith("prepare"):
+        assert load_params(folder / "own/params.yaml").prepare.bad_rows == "drop"
+
+
+def test_the_same_command_goes_on_after_a_kill(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUGARBUSH_STATE", str(folder / "state"))
-    pd.DataFrame({"message": ["late", "late"] * 9, "no": [1, 1] * 9}).to_csv("t.csv")
-    options = ["--from", "t.csv", "--text", "message", "--id", "no", "--profile"]
-    said = init("own", *options, code=2).output
-    assert "sugarbush profile" in said and "sugarbush schema draft" in said
-    assert "then the id is a hash of the text" in said.replace("\n", " ")
-    assert (folder / "own/params.yaml").exists()
+    write_chats(folder / "chats.jsonl")
+    command = ("own", "--from", "chats.jsonl", *CHATS, "-S", "prepare.bad_rows=drop")
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sugarbush.cli.profiles.use_profile", killed)
+        CliRunner().invoke(app, ["init", *command])
+    assert not (folder / "own/data/released/profile").exists()
+    init(*command)
+    assert (folder / "own/data/released/profile").is_dir()
+    charges = list(folder.glob("state/ledgers/*/*.jsonl"))
+    lines = charges[0].read_text()
+    assert "exist and differ" in init(*command, code=2).output, "the schema of the profile is there"
+    assert charges[0].read_text() == lines
+
+
+def test_a_draft_from_a_profile_replaces_a_schema_without_attributes_of_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A subject or a shape that `init` wrote is no edit, and stays."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(folder / "state"))
+    write_chats(folder / "chats.jsonl")
+    init("own", "--from", "chats.jsonl", *CHATS[:-1], "-S", "prepare.bad_rows=drop")
+    monkeypatch.chdir(folder / "own")
+    for command in (["profile"], ["schema", "draft"]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+    assert not Path("schema.yaml").exists() and "prepare.schema" not in done.output
+    schema = load_schema(Path("data/public/schema.yaml"))
+    assert schema.subject == "chats" and schema.text is not None
+
+
+def test_settings_of_init_are_in_the_new_project(folder: Path) -> None:
+    write_csv(folder / "t.csv")
+    settings = ("-S", "prepare.bad_rows=drop", "-S", "methods.mosaic.candidates=700")
+    init("own", "--from", "t.csv", "--text", "message", *settings)
+    params = load_params(folder / "own/params.yaml")
+    assert params.prepare.bad_rows == "drop"
+    assert params.methods.by_name["mosaic"].candidates == 700
+    said = init("other", "--from", "t.csv", "-S", "prepare.bad_row=drop", code=2).output
+    assert "bad_row" in said and not (folder / "other").exists()
+    init("demo", "-S", "privacy.epsilon=0.5")
+    assert load_params(folder / "demo/params.yaml").privacy.epsilon == 0.5
 
 
 def test_without_text_the_error_says_that_the_default_is_missing(folder: Path) -> None:

@@ -9,11 +9,13 @@ from typer.testing import CliRunner, Result
 
 from sugarbush import registry
 from sugarbush.cli.main import app
+from sugarbush.cli.settings_table import settings_page
 from sugarbush.methods import settings as method_settings
 from sugarbush.methods.maple import Maple
 from sugarbush.pipeline import settings as pipeline_settings
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.settings import meanings
+from tests.settings import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +97,15 @@ def test_a_method_with_a_setting_that_must_be_given_is_printed(
     printed = output_of("methods.worded").output
     line = next(x for x in printed.splitlines() if ".words " in x)
     assert "required" in line and "Words that a text may have" in line
+
+
+def test_the_page_of_settings_lists_every_setting_without_a_build_of_the_site() -> None:
+    written = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+    assert written == settings_page(), (
+        "python -m sugarbush.cli.settings_table > docs/reference/settings.md"
+    )
+    assert ":::" not in written
+    printed = output_of().stdout.split()
+    names = {word for word in printed if re.fullmatch(r"[a-z]+(\.[a-z_]+)+", word)}
+    assert len(names) > 150
+    assert [name for name in sorted(names) if name not in written] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -59,18 +60,25 @@ def login(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
 
 
-def psql(server: Postgres, statements: str) -> str:
+def psql(server: Postgres, statements: str, database: str = "postgres") -> str:
     folder = binaries()
     assert folder is not None
-    url = f"postgresql://prefect@127.0.0.1:{server.port}/postgres"
+    url = f"postgresql://prefect@127.0.0.1:{server.port}/{database}"
     command = [str(folder / "psql"), "-qAt", "-v", "ON_ERROR_STOP=1", url]
     done = subprocess.run(command, input=statements, text=True, capture_output=True, check=True)
     return done.stdout
 
 
-def read(url: str, wanted: Any = WANTED, base: Path = Path(), table: str | None = None) -> Any:
+def read(
+    url: str,
+    wanted: Any = WANTED,
+    base: Path = Path(),
+    table: str | None = None,
+    *,
+    independent: bool = False,
+) -> Any:
     source = source_of(base, url, setting="prepare.file")
-    options = ReadOptions(table=table)
+    options = ReadOptions(table=table, rows_are_independent=independent)
     return read_rows(source, setting="prepare.file", wanted=wanted, options=options)
 
 
@@ -109,7 +117,7 @@ def test_a_table_by_its_name(server: Postgres, table: str) -> None:
     ],
 )
 def test_a_query(server: Postgres, query: str) -> None:
-    (row,) = read(url_of(server), table=query)
+    (row,) = read(url_of(server), table=query, independent=True)
     assert row.fields["id"] == "r2" and row.fields["text"].startswith("Zwei")
 
 
@@ -133,7 +141,7 @@ def test_errors_show_no_value_and_change_nothing(
 ) -> None:
     wanted = WANTED | ({"stars": "s"} if "stars" in table else {})
     with pytest.raises(InputError, match=message) as refusal:
-        read(url_of(server), wanted, table=table)
+        read(url_of(server), wanted, table=table, independent=True)
     assert CANARY not in str(refusal.value) and PASSWORD not in str(refusal.value)
     error = refusal.value
     assert error.__cause__ is None and (error.__suppress_context__ or not error.__context__)
@@ -146,6 +154,157 @@ def test_the_user_needs_the_right_to_read(server: Postgres, monkeypatch: Any) ->
     assert len(read(url_of(server))) == 2, "the other tables are not read"
     with pytest.raises(InputError, match="the user may not read the table"):
         read(url_of(server), table="SELECT * FROM archive.letters")
+
+
+ROW_WISE = [
+    """SELECT id, "text" FROM letters WHERE stars < 3""",
+    """select l.id, lower(l."text") as "text" from public.letters as l
+       where l.stars in (1, 2) and not (l.late or l.price >= 100.5) and l.day is not null;""",
+    """SELECT *, ticket ->> 'body' AS body FROM letters
+       WHERE "text" LIKE '100!%%' ESCAPE '!' OR stars::int BETWEEN 1 AND 4""",
+    """SELECT letters.* FROM letters
+       WHERE day >= DATE '2026-11-01' AND extract(year FROM day) = 2026 AND trim("text") <> ''""",
+    """SELECT id, CASE WHEN stars > 3 THEN 'good' ELSE "text" END AS "text" FROM letters
+       WHERE cast(price AS numeric(9, 2)) * 2 - 1 < 5 AND coalesce(length("text"), 0) > 1""",
+]
+NOT_ROW_WISE = [
+    """SELECT id, "text" FROM letters ORDER BY stars LIMIT 1""",
+    """SELECT id, "text" FROM letters LIMIT 1""",
+    """SELECT id, "text" FROM letters OFFSET 1""",
+    """SELECT id, "text" FROM letters FETCH FIRST 1 ROW ONLY""",
+    """SELECT id, "text", count(*) OVER () AS stars FROM letters""",
+    """SELECT id, "text", row_number() OVER (ORDER BY id) AS stars FROM letters""",
+    """SELECT DISTINCT id, "text" FROM letters""",
+    """SELECT DISTINCT ON (stars) id, "text" FROM letters""",
+    """SELECT max(id) AS id, "text" FROM letters GROUP BY "text\"""",
+    """SELECT max(id) AS id, max("text") AS "text" FROM letters""",
+    """SELECT id, "text" FROM letters WHERE stars = (SELECT max(stars) FROM letters)""",
+    """SELECT id, "text" FROM letters WHERE id IN (SELECT id FROM letters LIMIT 1)""",
+    """SELECT id, "text" FROM letters WHERE EXISTS (SELECT 1 FROM archive.letters)""",
+    """SELECT id, "text" FROM letters WHERE stars >= ALL (TABLE letters)""",
+    """SELECT a.id, b."text" FROM letters a JOIN letters b ON a.stars >= b.stars""",
+    """SELECT a.id, b."text" FROM letters a, letters b""",
+    """SELECT id, "text" FROM letters NATURAL JOIN letters b""",
+    """SELECT id, "text" FROM letters UNION SELECT id, "text" FROM archive.letters""",
+    """SELECT id, "text" FROM letters EXCEPT SELECT id, "text" FROM archive.letters""",
+    """SELECT id, "text" FROM letters TABLESAMPLE system (50)""",
+    """SELECT id, "text" FROM letters WHERE random() < 0.5""",
+    """SELECT id, "text" FROM letters WHERE at < now()""",
+    """SELECT id, "text" FROM letters WHERE day < current_date""",
+    """SELECT id, "text" FROM letters WHERE ctid < '(0,2)'""",
+    """SELECT id, regexp_split_to_table("text", ' ') AS "text" FROM letters""",
+    """SELECT id, unnest(tags) AS "text" FROM letters""",
+    """SELECT id, "text" FROM (SELECT * FROM letters LIMIT 1) AS few""",
+    """SELECT id, "text" FROM LATERAL (SELECT * FROM letters) AS few""",
+    """SELECT i::text AS id, 'a'::text AS "text" FROM generate_series(1, 3) AS i""",
+    """WITH few AS (SELECT * FROM letters LIMIT 1) SELECT * FROM few""",
+    """SELECT id, "text" FROM letters -- all""",
+    """SELECT id, "text" FROM letters /* all */""",
+    """SELECT id, "text" FROM letters WHERE $$a$$ = "text\"""",
+    """SELECT id, "text" FROM letters WHERE "text" = E'a\\'""",
+    """SELECT letters.remove_all AS id, "text" FROM letters""",
+    """SELECT 'r1' AS id, 'one' AS "text\"""",
+    """SELECT id, "text" FROM first_letters""",
+    """SELECT id, "text" FROM secured""",
+    """SELECT id, "text" FROM stored""",
+    """SELECT id, "text" FROM on_a_view_with_a_limit""",
+    "first_letters",
+    "numbered",
+    "stored",
+    "on_a_view_with_a_limit",
+    "secured",
+]
+VIEWS = """
+CREATE VIEW of_z AS SELECT * FROM letters WHERE stars IN (1, 2, 3) AND lower("text") LIKE 'z%'
+    AND (ticket ->> 'body') = 'late' AND day > '2026-01-01' AND late IS NOT TRUE
+    AND extract(year FROM day) = 2026 AND trim("text") <> '' AND "text" NOT ILIKE 'x%';
+CREATE VIEW on_a_view AS SELECT s.id, s."text", s.stars + 1 AS stars FROM of_z s;
+CREATE VIEW first_letters AS SELECT * FROM letters ORDER BY id LIMIT 1;
+CREATE VIEW on_a_view_with_a_limit AS SELECT id, "text" FROM first_letters;
+CREATE VIEW numbered AS SELECT id, "text", row_number() OVER () AS stars FROM letters;
+CREATE MATERIALIZED VIEW stored AS SELECT * FROM letters;
+CREATE TABLE secured (id text, "text" text, stars int);
+ALTER TABLE secured ENABLE ROW LEVEL SECURITY;
+ALTER TABLE secured FORCE ROW LEVEL SECURITY;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
+"""
+
+
+@pytest.fixture(scope="module")
+def views(server: Postgres) -> str:
+    """Return the URL of a database with views."""
+    psql(server, "CREATE DATABASE views")
+    psql(server, re.sub("CREATE ROLE.*", "", SQL) + VIEWS, "views")
+    return url_of(server).replace("/postgres", "/views")
+
+
+@pytest.mark.parametrize("query", [*ROW_WISE, "of_z", "on_a_view"])
+def test_a_select_and_a_view_of_one_row_at_a_time_are_read(views: str, query: str) -> None:
+    assert [row.fields["id"] for row in read(views, table=query)] == ["r2"]
+
+
+@pytest.mark.parametrize("query", NOT_ROW_WISE)
+def test_a_row_that_may_depend_on_other_rows_is_refused(
+    views: str, query: str, monkeypatch: Any
+) -> None:
+    """`secured` is secured for ordinary users only."""
+    monkeypatch.setenv("PGUSER", "reader")
+    with pytest.raises(InputError, match=r"prepare\.rows_depend_on_other_rows: false") as refusal:
+        read(views, table=query)
+    assert CANARY not in str(refusal.value) and "\n" not in str(refusal.value)
+    names = Database(views, Path())
+    with pytest.raises(InputError, match="may depend on other rows"):
+        column_names(names, required={}, setting="--from", options=ReadOptions(table=query))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, text FROM letters ORDER BY stars LIMIT 1",
+        "SELECT id, text, rank() OVER (ORDER BY stars) AS stars FROM letters",
+        "SELECT id, text FROM letters WHERE rowid <= 1",
+        "SELECT id, text FROM letters WHERE _rowid_ <= 1",
+        "SELECT id, text FROM letters WHERE random() > 0",
+        "SELECT id, max(text) AS text FROM letters",
+        "SELECT id, text FROM letters WHERE stars < (SELECT avg(stars) FROM letters)",
+        "SELECT name AS id, sql AS text FROM sqlite_master",
+        "SELECT id, text FROM letters WHERE stars IN stars",
+        'SELECT id, text FROM letters WHERE id > 0 AND stars NOT IN "stars"',
+        "SELECT id, text FROM few",
+        "SELECT id, text FROM [few]",
+        "SELECT id, text FROM searched",
+        "few",
+        "FEW",
+        "counted",
+        "starred",
+        "searched",
+    ],
+)
+def test_a_query_of_sqlite_that_may_depend_on_other_rows_is_refused(
+    letters: Path, query: str
+) -> None:
+    with closing(sqlite3.connect(letters / "my shop?.db")) as database, database:
+        database.execute("CREATE VIEW few AS SELECT * FROM letters LIMIT 1")
+        database.execute("CREATE VIEW counted AS SELECT id, text, count(*) OVER () FROM letters")
+        database.execute("CREATE TABLE stars (stars INT)")
+        database.execute("CREATE VIEW starred AS SELECT * FROM letters WHERE stars IN stars")
+        database.execute("CREATE VIRTUAL TABLE searched USING fts5(id, text)")
+        database.execute("CREATE VIEW good (id, text) AS SELECT id, upper(text) FROM letters")
+    with pytest.raises(InputError, match=r"prepare\.rows_depend_on_other_rows: false"):
+        read(URL, base=letters, table=query)
+    assert len(read(URL, base=letters, table="good")) == 2
+    assert len(read(URL, base=letters, table='select id, "text" from "letters" where stars>0')) == 2
+    assert read(URL, base=letters, table="select id, text from letters where stars in (stars)")
+
+
+def test_a_view_that_is_found_by_its_columns_is_checked_too(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database, database:
+        database.execute("CREATE TABLE letters (number INT, body TEXT)")
+        database.execute(
+            "CREATE VIEW few AS SELECT number AS id, body AS text FROM letters LIMIT 1"
+        )
+    with pytest.raises(InputError, match="'few' has a view with the word LIMIT"):
+        read("sqlite:///shop.db", base=tmp_path)
 
 
 @pytest.mark.parametrize("url", ["postgresql://127.0.0.1:9/x", "postgresql:///x?host=/nowhere"])
@@ -173,7 +332,8 @@ def test_rows_are_streamed_by_a_cursor_of_the_server(server: Postgres) -> None:
     """A cursor of the client would receive all rows before the first one is returned."""
     query = "SELECT i::text AS id, 'a'::text AS \"text\" FROM generate_series(1, 20000) AS i"
     source = source_of(Path(), url_of(server), setting="s")
-    batches = row_batches(source, setting="s", wanted=WANTED, options=ReadOptions(table=query))
+    options = ReadOptions(table=query, rows_are_independent=True)
+    batches = row_batches(source, setting="s", wanted=WANTED, options=options)
     _, rows = next(iter(batches))
     assert len(rows) == 2**14
     opened = psql(server, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%FETCH%'")
@@ -202,7 +362,8 @@ def test_a_file_of_sqlite_is_read_and_not_changed(letters: Path) -> None:
     with pytest.raises(InputError, match="one SELECT"):
         read(URL, base=letters, table="SELECT 1; DELETE FROM letters")
     with pytest.raises(InputError, match="cannot be read"):
-        read(URL, base=letters, table="WITH x AS (DELETE FROM letters) SELECT 1")
+        changing = "WITH x AS (DELETE FROM letters) SELECT 1"
+        read(URL, base=letters, table=changing, independent=True)
     assert hashlib.sha256(file.read_bytes()).digest() == before
     assert sorted(p.name for p in letters.iterdir()) == [file.name]
 

@@ -54,7 +54,7 @@ def test_numbers_as_people_write_them(cell: object, expected: float) -> None:
         "2024-03-05", "2024/03/05", "2024-3-5", "20240305", "5.3.2024", "05.03.2024",
         "5 March 2024", "March 5, 2024", "Mar 5 2024", "5-Mar-2024", "5th of March 2024",
         "5. März 2024", "5 de marzo de 2024", "2024-03-05 17:30", "2024-03-05T23:59:59Z",
-        "2024-03-05 5:30 pm", "2024-03-05T23:00:00-08:00",
+        "20240305.0", "2024-03-05 5:30 pm", "2024-03-05T23:00:00-08:00",
     ],
 )  # fmt: skip
 def test_dates_as_people_write_them(text: str) -> None:

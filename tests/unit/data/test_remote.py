@@ -10,6 +10,7 @@ from typing import Any
 import fsspec
 import pytest
 
+from sugarbush import extras
 from sugarbush.data import reading, remote
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.pipeline.project_in_folder import open_project
@@ -161,10 +162,13 @@ def test_a_folder_inside_a_remote_corpus_is_an_error(tmp_path: Path) -> None:
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*_: object, **__: object) -> None:
-        raise ImportError("Install s3fs to access S3", name="s3fs")
+        raise ImportError("Install gcsfs to access GCS", name="gcsfs")
 
     monkeypatch.setattr(fsspec, "filesystem", absent)
-    with pytest.raises(InputError, match=r"s3fs.*the extra s3"):
+    with pytest.raises(InputError, match="needs the package gcsfs"):
+        prepared(tmp_path, prepare__file="gs://bucket/corpus.csv")
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(ParamsError, match=r"package s3fs\. In a clone: pip install '\.\[s3\]'"):
         prepared(tmp_path, prepare__file="s3://bucket/corpus.csv")
 
 

@@ -1,3 +1,4 @@
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sugarbush.attributes.draft import schema_yaml
 from sugarbush.data.schema import Attribute, Schema, load_schema
 from sugarbush.errors import SchemaError
 
@@ -176,3 +178,76 @@ def test_values_are_numbers_only_if_nothing_is_lost(
     values: list[str], numbers: tuple[float, ...] | None
 ) -> None:
     assert Attribute(name="code", column="code", values=tuple(values)).numbers == numbers
+
+
+WRITTEN = [
+    "01234", "90210", "1.10", "1_000", "0o17", "0b1", "0x1F", "+1", "-0", "1e3", "1E3", ".5", "5.",
+    "True", "yes", "NO", "1:30", "12:30:00", "2024-01-05", "2024-1-5", "2024-01-05 10:00:00",
+    ".inf", ".NaN", "1e-07", "=", "10%", "007",
+]  # fmt: skip
+
+
+def test_a_value_of_a_schema_is_the_text_that_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    listed = ", ".join(WRITTEN)
+    path.write_text(
+        f"subject: 1e3\nattributes:\n  - {{name: a, column: 01, other: 0o1, values: [{listed}]}}\n"
+        f"  - {{name: b, column: b, groups: {{01: [{listed}], 1.10: 5}}}}\n"
+        f"  - {{name: c, keywords: {{1.0: [{listed}]}}, values: [1.0]}}\n"
+        "  - {name: d, column: d, bins: [1_000], span: [0, 2e3], type: number, "
+        "missing: [-09, no]}\n"
+    )
+    a, b, c, d = load_schema(path).attributes
+    assert list(a.values) == WRITTEN and (a.column, a.other) == ("01", "0o1")
+    assert b.groups == {"01": tuple(WRITTEN), "1.10": ("5",)}
+    assert c.keywords == {"1.0": tuple(WRITTEN)}
+    assert (d.bins, d.missing) == ((1000,), ("-09", "no"))
+
+
+@pytest.mark.parametrize("null", ["null", "~", "Null", "", "NULL"])
+@pytest.mark.parametrize("where", ["values: [x, {}]", "values:\n    - x\n    - {}"])
+def test_a_null_among_values_needs_quotation_marks(tmp_path: Path, null: str, where: str) -> None:
+    path = tmp_path / "schema.yaml"
+    value = null or ("~" if "[" in where else "")
+    path.write_text(
+        f"subject: x\nattributes:\n  - name: a\n    column: a\n    {where.format(value)}"
+    )
+    with pytest.raises(SchemaError, match=r"schema\.yaml, line \d: .* quotation marks"):
+        load_schema(path)
+    path.write_text(path.read_text().replace(value, f"'{value}'") if value else "")
+    if value:
+        assert load_schema(path).attributes[0].values == ("x", value)
+
+
+@pytest.mark.parametrize("value", ["a: b", "{a: b}", "[a, b]"])
+def test_a_value_that_yaml_reads_as_a_mapping_or_a_list_needs_quotation_marks(
+    tmp_path: Path, value: str
+) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(f"subject: x\nattributes:\n  - {{name: a, column: a, values: [{value}, x]}}\n")
+    with pytest.raises(SchemaError, match=r"mapping or a list\. Put it in quotation marks"):
+        load_schema(path)
+    path.write_text(
+        f"subject: x\nattributes:\n  - {{name: a, column: a, values: ['{value}', x]}}\n"
+    )
+    assert load_schema(path).attributes[0].values == (value, "x")
+
+
+def test_null_from_python_needs_another_value() -> None:
+    with pytest.raises(SchemaError, match="values contains null"):
+        Attribute(name="a", column="a", values=["x", None])  # type: ignore[arg-type]
+
+
+@given(st.lists(st.one_of(st.text(min_size=1, max_size=9), st.sampled_from(WRITTEN)), min_size=1))
+def test_a_drafted_schema_is_read_as_it_was_written(values: list[str]) -> None:
+    listed = tuple(dict.fromkeys(text for v in values if (text := " ".join(v.split()))))
+    if not listed or any("\ud800" <= c <= "\udfff" for text in listed for c in text):
+        return
+    drafted = Schema(
+        subject="letters",
+        attributes=(Attribute(name="a", column="a", values=listed, other="no such value"),),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "schema.yaml"
+        path.write_text(schema_yaml(drafted), encoding="utf-8", newline="")
+        assert load_schema(path).attributes == drafted.attributes

@@ -186,10 +186,10 @@ def test_a_rerun_embeds_new_texts_only(tmp_path: Path, embedded_texts: list[str]
 
 
 def test_other_settings_do_not_share_vectors(tmp_path: Path, embedded_texts: list[str]) -> None:
-    cache = EmbeddingCache(tmp_path)
+    cache, text = EmbeddingCache(tmp_path), "a lamp " * 40  # each limit cuts it
     for max_tokens in (32, 33, 32):
-        an_encoder(cache=cache, max_tokens=max_tokens).encode(["a lamp"])
-    assert embedded_texts == ["a lamp"] * 2
+        an_encoder(cache=cache, max_tokens=max_tokens).encode([text])
+    assert embedded_texts == [text] * 2
 
 
 def test_what_was_embedded_before_a_failure_is_kept(

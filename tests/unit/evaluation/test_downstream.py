@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
-from sugarbush.evaluation.downstream import Predictions
+from sugarbush.evaluation.downstream import Predictions, majority
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=40)
 
@@ -31,3 +31,9 @@ def test_figures_of_any_resample_are_scikit_learns(pairs: list[tuple[int, int]],
 def test_a_value_that_is_never_predicted_lowers_f1_and_one_that_never_occurs_does_not() -> None:
     answers = Predictions(truth=np.array([0, 0, 4]), predicted=np.array([0, 0, 0]))
     assert answers.macro_f1() == pytest.approx((0.8 + 0) / 2)
+
+
+def test_the_majority_baseline_answers_the_most_common_value_of_the_training_texts() -> None:
+    found = majority(np.array([2, 0, 2, 1]), heldout_codes=np.array([1, 1, 1, 2]))
+    assert found.predicted.tolist() == [2, 2, 2, 2]
+    assert found.accuracy() == 0.25

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sugarbush.generators.answer_checks import bare_text, check, language, script, without_thoughts
+from sugarbush.generators.answer_checks import bare_text, check, language, script
+from sugarbush.generators.control_tokens import final_text
 from sugarbush.generators.interface import Problem, RandomRequest, Request, VariationRequest
 from sugarbush.generators.prompts import BLANK, TEXT_ALONE, instructions, with_blanks
 
@@ -185,7 +186,7 @@ def test_what_no_file_can_hold_and_nobody_types_is_no_text(strange: str) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("<think>They want a letter.</think>\n\nMy lamp broke.", "\n\nMy lamp broke."),
+        ("<think>They want a letter.</think>\n\nMy lamp broke.", "My lamp broke."),
         ("They want a letter.</THINK>My lamp broke.", "My lamp broke."),
         ("[THINK]A letter.[/THINK]My lamp broke.", "My lamp broke."),
         ("My lamp broke, I think.", "My lamp broke, I think."),
@@ -193,7 +194,7 @@ def test_what_no_file_can_hold_and_nobody_types_is_no_text(strange: str) -> None
     ],
 )
 def test_what_a_model_thinks_aloud_is_not_what_it_says(text: str, said: str) -> None:
-    assert without_thoughts(text) == said
+    assert final_text(text) == said
 
 
 @pytest.mark.parametrize(

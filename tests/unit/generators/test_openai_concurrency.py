@@ -8,6 +8,7 @@ from statistics import median
 import pytest
 
 from sugarbush.generators.openai.concurrency import ConcurrencyLimit
+from sugarbush.generators.openai.endpoints import _limiter
 
 ROUNDS = 60
 
@@ -104,3 +105,13 @@ def test_timeouts_of_an_earlier_round_do_not_count() -> None:
     for _ in range(15):  # the calls that were in flight together
         limit.time_out(0)
     assert limit.value == 8
+
+
+@pytest.mark.parametrize("per_minute", [1 / 1440, 6.0, 240.0, 1e6])
+@pytest.mark.parametrize("largest", [1, 1500])
+def test_a_rate_limit_refills_what_the_setting_says_and_holds_the_largest_call(
+    per_minute: float, largest: int
+) -> None:
+    limiter = _limiter(per_minute, largest=largest)
+    assert limiter.max_rate / limiter.time_period * 60 == pytest.approx(per_minute)
+    assert limiter.max_rate >= largest

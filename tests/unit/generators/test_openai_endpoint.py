@@ -168,8 +168,58 @@ def test_a_key_that_cannot_be_one_is_refused_without_being_shown(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", written)
     with pytest.raises(ParamsError, match="OPENAI_API_KEY") as caught:
-        read_key(params())
+        read_key(params(key_variable="OPENAI_API_KEY"))
     assert not written.strip() or written not in str(caught.value)
+
+
+LOCAL = (
+    "http://localhost:8000/v1", "HTTP://LocalHost:11434/v1", "http://localhost./v1",
+    "http://127.0.0.1:8080/v1", "http://127.1.2.3/v1", "http://[::1]:8000/v1",
+    "http://[::ffff:127.0.0.1]:8000/v1", "http://0.0.0.0:8000/v1", "http://[::]:8000/v1",
+    "https://localhost/v1",
+)  # fmt: skip
+ELSEWHERE = (
+    "https://api.example.com/v1", "http://192.168.1.5:8000/v1", "http://10.0.0.2/v1",
+    "http://localhost.example.com/v1", "http://127.0.0.1.example.com/v1", "http://[fe80::1]/v1",
+    "http://llm:8000/v1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("base_url", [*LOCAL, LOCAL])
+def test_a_local_address_needs_no_key_and_gets_none_unless_told(
+    monkeypatch: pytest.MonkeyPatch, base_url: str | tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("MY_KEY", KEY)
+    local = OpenAI(model="m", base_url=base_url)
+    assert read_key(local) == "none"
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)  # the key of a hosted service stays here
+    assert read_key(local) == "none"
+    told = OpenAI(model="m", base_url=base_url, key_variable="MY_KEY")
+    assert read_key(told) == KEY
+
+
+@pytest.mark.parametrize("base_url", [*ELSEWHERE, (LOCAL[0], ELSEWHERE[0])])
+def test_every_other_address_needs_a_key_unless_told(
+    monkeypatch: pytest.MonkeyPatch, base_url: str | tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ParamsError, match="OPENAI_API_KEY"):
+        read_key(OpenAI(model="m", base_url=base_url))
+    assert read_key(OpenAI(model="m", base_url=base_url, key_variable=None)) == "none"
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert read_key(OpenAI(model="m", base_url=base_url)) == KEY
+
+
+def test_of_several_addresses_only_the_others_get_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    both = OpenAI(model="m", base_url=(LOCAL[0], ELSEWHERE[0]))
+    assert [read_key(both.at(address)) for address in both.base_urls] == ["none", KEY]
+
+
+def test_a_local_server_that_wants_a_key_says_which_setting_names_it() -> None:
+    local = OpenAI(model="m", base_url=LOCAL[0])
+    assert "Set generator.openai.key_variable" in explain(status_error(401), local)
 
 
 def test_a_key_is_read_without_the_spaces_around_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import sugarbush as sb
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.stages.report import public_data
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.report.card import release_card
 from tests.integration.project import as_lines, letters
@@ -108,8 +109,14 @@ def test_the_api_gives_what_the_stages_give(
     without_chance(monkeypatch)
     # The API and the stages give different names to private inputs, and cache keys contain them.
     monkeypatch.setattr(Snapshots, "of", lambda self, name, *, digest, **_: digest)
+    # The stages write figures of the training on real texts and note this. The API shows none.
+    noted: list[str] = []
+    monkeypatch.setattr(Ledger, "note_shown", lambda self, what, **_: noted.append(what))
     project = by_stages(tmp_path / "stages", case, monkeypatch)
+    by_training = ["training"] if project.settings.chosen[0].name == "dpft" else []
+    assert noted == by_training
     release = by_api(project, tmp_path / "api", monkeypatch)
+    assert noted == by_training
     saved = release.save(tmp_path / "saved")
     folder = final_folder(project.roots, project.settings.chosen[0])
     for name in ("synthetic.jsonl", "lineage.parquet", "usage.json"):

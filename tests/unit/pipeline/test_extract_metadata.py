@@ -1,7 +1,6 @@
 """Tests of stage `extract_metadata`: its calibration, and which encoder embeds which texts."""
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,12 @@ from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import ParamsError
 from sugarbush.methods.settings import MethodsSection
-from sugarbush.pipeline.dvc import parameter_keys
-from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.in_memory import corpus_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import extract_metadata, prepare
-from sugarbush.pipeline.stages.fingerprint import _sources, forget_digests_without_files
-from tests.settings import ROOT, params
+from sugarbush.pipeline.stages.fingerprint import forget_digests_without_files
+from tests.settings import params
 
 WORDS = {"lamp": 0, "chair": 1}
 SCHEMA = {
@@ -215,15 +212,3 @@ def test_records_get_values_only_if_a_method_a_metric_or_an_audit_uses_them(
     assert extracted(**crt) == (False, "no values")
     audit = own.settings.audit.model_copy(update={"enabled": True})
     assert extracted(**crt, audit=audit) == (True, name)
-
-
-@pytest.mark.parametrize("name", ["extract_metadata", "evaluate"])
-def test_dvc_knows_what_a_stage_reads_attributes_with(name: str) -> None:
-    """If the code that reads attributes from texts changes, every stage that uses this code is
-    stale."""
-    stage = stage_named(name)
-    watched = {path.resolve() for module in stage.code for path in _sources(module)}
-    needed = set((ROOT / "sugarbush/attributes").rglob("*.py"))
-    assert needed and needed <= watched
-    assert Path(import_module(stage.module).__file__ or "").resolve() in watched
-    assert f"code.{name}" in parameter_keys(stage)

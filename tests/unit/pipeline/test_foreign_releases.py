@@ -49,7 +49,7 @@ def write_lock(base: Path, name: str, stage: str = "evolve@maple", **changes: An
             "settings.privacy.dataset": "letters", "settings.privacy.purpose": "release",
             "plan.metadata": [PLAN, None],
         }},
-        "outs": [{"path": "data/released/evolve/maple", "md5": "1.dir", "nfiles": 7}],
+        "outs": [{"path": "data/released/evolve/maple", "md5": "1.dir", "size": 900, "nfiles": 7}],
     }  # fmt: skip
     (base / "dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": {stage: entry}}))
     change_lock(base, stage, **changes)

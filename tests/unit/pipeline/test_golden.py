@@ -78,7 +78,13 @@ def test_equal_noise_gives_equal_charges_votes_and_texts(
     after = results(base, state, card=bool(golden["card"]))
 
     for kind in ("ledgers", "card", "model_card", "confidentiality"):
-        assert numbers(after[kind]) == pytest.approx(numbers(golden[kind]), rel=1e-9), kind
+        found, expected = numbers(after[kind]), numbers(golden[kind])
+        assert found.keys() == expected.keys(), kind
+        for name, number in found.items():
+            # A million steps of training compose the last bits, which depend on the CPU.
+            error = 1e-6 if "epsilon" in name else 1e-9
+            assert number == pytest.approx(expected[name], rel=error), f"{kind}: {name}"
+    assert notes(after["ledgers"]) == notes(golden["ledgers"])
     for kind in ("rows", "labels", "survivors", "releases"):
         assert after[kind] == golden[kind], kind
     assert after["scores"].keys() == golden["scores"].keys()
@@ -111,8 +117,19 @@ def ledgers(state: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the entries of every ledger, without dates, seals, fingerprints and random ids."""
     names = ("stage", "event", "delta", "unit", "whose")
     return {
-        ledger: [{name: entry.get(name) for name in names} for entry in entries]
+        ledger: [
+            {name: entry.get(name) for name in (("shown",) if "shown" in entry else names)}
+            for entry in entries
+        ]
         for ledger, entries in entries_of(state).items()
+    }
+
+
+def notes(ledgers: dict[str, list[dict[str, Any]]]) -> dict[str, dict[int, str]]:
+    """Return the notes of shown figures by their places in each ledger."""
+    return {
+        ledger: {place: entry["shown"] for place, entry in enumerate(entries) if "shown" in entry}
+        for ledger, entries in ledgers.items()
     }
 
 
@@ -130,6 +147,7 @@ def releases(data: Path, state: Path) -> dict[str, Any]:
         entry["id"]: f"{name}#{place}"
         for name, entries in entries_of(state).items()
         for place, entry in enumerate(entries)
+        if "id" in entry  # a note on shown figures has none
     }
 
     def promise(path: Path) -> dict[str, Any]:

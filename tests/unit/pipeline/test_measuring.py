@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sugarbush as sb
+from sugarbush.attributes.reader import Labels
 from sugarbush.cli.main import app
 from sugarbush.data.private_store import HELDOUT
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
@@ -23,7 +25,6 @@ from sugarbush.pipeline.figures_plan import PARTS, figure_requests, request_name
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.judging import require_accepted
 from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.public_quality import measured_before
 from sugarbush.pipeline.publish import publish_project
 from sugarbush.pipeline.stages import measure as stage
 from sugarbush.privacy.data_types import Released
@@ -54,6 +55,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def card_of(base: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((base / "reports/public/release_card.json").read_text())
     return found
+
+
+def charges_on(card: Mapping[str, Any]) -> set[str]:
+    """Return the ids of all charges that a card names."""
+    budget = card["budget"]
+    return {event["id"] for event in (*budget["events"], *budget["events_of_others"])}
 
 
 def finished(base: Path, **changes: Any) -> dict[str, Any]:
@@ -195,10 +202,9 @@ def test_the_card_after_a_refusal_counts_both_releases(tmp_path: Path, state: Pa
     with with_figures(0.9):
         accepted = finished(base, **{**MEASURED, "release__accept_if": rule, "seed": 2})
     assert accepted["publishable"]
-    both = [{event["id"] for event in card["budget"]["events"]} for card in (refused, accepted)]
-    assert both[0] < both[1]
+    assert charges_on(refused) < charges_on(accepted)
     assert accepted["promise"]["epsilon"] > 1.2
-    assert any("figures of 1 other release " in remark for remark in accepted["remarks"])
+    assert any("public figures (3)" in each for each in accepted["budget"]["others"])
     assert accepted["promise"]["epsilon"] == accepted["budget"]["dataset_total_epsilon"]
 
 
@@ -212,9 +218,8 @@ def test_a_refused_release_without_its_rule_and_figures_counts_the_figures(
         refused = finished(base, **{**MEASURED, "release__accept_if": rule})
     card = finished(base, **{k: v for k, v in MEASURED.items() if k != "evaluate__public"})
     assert card["public_figures"] is None
-    events = [{event["id"] for event in each["budget"]["events"]} for each in (refused, card)]
-    assert events[0] <= events[1]
-    assert any("figures of 1 other release " in remark for remark in card["remarks"])
+    assert charges_on(refused) <= charges_on(card)
+    assert any("public figures (3)" in each for each in card["budget"]["others"])
 
 
 def test_figures_of_other_texts_are_refused(tmp_path: Path, state: Path) -> None:
@@ -236,15 +241,15 @@ def test_an_interrupted_stage_has_charged_its_figures(
     with with_figures(0.4), pytest.raises(KeyboardInterrupt):
         stage.run(project)
     assert not (tmp_path / "own/data/released/figures").exists()
-    assert measured_before(open_project(tmp_path / "own").ledger().entries(), None) == 1
+    entries = open_project(tmp_path / "own").ledger().entries()
+    assert "measure" in [entry.stage for entry in entries]
 
 
-def test_a_card_by_public_figures_alone_has_no_remark_on_exact_figures(
+def test_a_card_by_public_figures_alone_says_that_no_exact_figures_were_shown(
     tmp_path: Path, state: Path
 ) -> None:
     card = finished(tmp_path / "own", **MEASURED)
-    assert not [item for item in card["not_covered"] if "choice of this run" in item]
-    assert "No run showed exact figures" in card["tuning"]
+    assert "Sugarbush showed no exact figures" in card["tuning"]
 
 
 def test_a_release_in_memory_has_the_same_figures_and_counts_refusals(state: Path) -> None:
@@ -269,8 +274,9 @@ def test_a_release_in_memory_has_the_same_figures_and_counts_refusals(state: Pat
     with with_figures(0.9):
         release = sb.synthesize(frame, settings=settings, new_draw=True, **arguments)
     assert release.card is not None
-    assert set(refused.ledger_ids) < set(release.ledger_ids)
-    assert release.epsilon > 1.2
+    assert not set(refused.ledger_ids) & set(release.ledger_ids)
+    assert charges_on(refused.card) == charges_on(release.card)
+    assert release.epsilon == refused.epsilon > 1.2
     assert "coverage" in release.report().html
 
 
@@ -283,3 +289,74 @@ def test_the_plan_of_an_example_that_is_not_written_yet_says_what_to_do(
     done = CliRunner().invoke(app, ["budget", "-S", "evaluate.public=true"])
     assert done.exit_code == 2
     assert "the example does not exist yet. Write it with: sugarbush run" in done.output
+
+
+def test_the_same_texts_with_new_figures_are_another_publication(
+    tmp_path: Path, state: Path
+) -> None:
+    base = tmp_path / "own"
+    finished(base, publication=COMPLETE, **MEASURED)
+    publish_project(open_project(base), tmp_path / "first", another=False)
+    for folder in state.glob("draws/*/measure-*"):
+        shutil.rmtree(folder)
+    finished(base, publication=COMPLETE, **MEASURED)  # the figures are drawn again
+    texts = [path.read_bytes() for path in sorted(base.rglob("reports/public/synthetic_*.jsonl"))]
+    with pytest.raises(PrivacyError, match="was published before"):
+        publish_project(open_project(base), tmp_path / "second", another=False)
+    publish_project(open_project(base), tmp_path / "second", another=True)
+    card = json.loads((tmp_path / "second/release_card.json").read_text())
+    assert card["published"]["number"] == 2
+    assert texts == [p.read_bytes() for p in sorted(base.rglob("reports/public/synthetic_*.jsonl"))]
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_publication_counts_every_charge_of_its_texts_and_figures(
+    tmp_path: Path, state: Path, in_memory: bool
+) -> None:
+    if in_memory:
+        release = sb.synthesize(
+            pd.DataFrame(letters(146)[6:]),
+            text="text",
+            schema=SCHEMA,
+            method=sb.Mosaic(candidates=16, prompt="metadata"),
+            generator=sb.Simulator(any_texts=True),
+            privacy=sb.Privacy(epsilon=1, dataset="letters"),
+            texts=20,
+            accept_poor=True,
+            settings={"evaluate": {"public": True}, "prepare": {"min_records": 20}},
+        )
+        assert release.card is not None
+        events = release.card["budget"]["events"]
+        release.publish(tmp_path / "out", publication=COMPLETE)
+    else:
+        events = finished(tmp_path / "own", publication=COMPLETE, **MEASURED)["budget"]["events"]
+        publish_project(open_project(tmp_path / "own"), tmp_path / "out", another=False)
+    (record,) = state.glob("publications/*.json")
+    (published,) = json.loads(record.read_text())
+    measured = {event["id"] for event in events if event["stage"] == "measure"}
+    assert measured and measured <= set(published["ledger_ids"])
+    assert set(published["ledger_ids"]) == {event["id"] for event in events}
+
+
+@pytest.mark.parametrize("changed", ["texts", "codes", "weights"])
+def test_figures_are_measured_again_if_texts_labels_or_weights_change(changed: str) -> None:
+    """Charges do not matter: the same texts with other ledger entries have the same figures."""
+
+    def digest(**changes: Any) -> str:
+        labels = Labels(
+            codes=changes.get("codes", np.array([[0, 1], [1, -1]])),
+            confidence=np.ones((2, 2)),
+            weights=changes.get("weights", np.array([1.0, 2.0])),
+            attributes=(),
+        )
+        texts = changes.get("texts", ("a", "b"))
+        ids = changes.get("ledger_ids", ("i",))
+        return measuring.MeasuredRelease(texts=texts, labels=labels, ledger_ids=ids).digest()
+
+    others = {
+        "texts": ("b", "a"),
+        "codes": np.array([[1, 1], [0, -1]]),
+        "weights": np.array([2.0, 1.0]),
+    }
+    assert digest(**{changed: others[changed]}) != digest()
+    assert digest(ledger_ids=("j",)) == digest()

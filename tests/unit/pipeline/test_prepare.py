@@ -14,7 +14,7 @@ from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.records import Record
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.data.split import unmatched_attributes
+from sugarbush.data.split import unmatched_values
 from sugarbush.errors import InputError, UsageError
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.project_in_folder import open_project
@@ -211,16 +211,18 @@ def test_midnight_is_a_day_as_people_write_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attribute", "slips"),
     [
-        ({"values": ("2024-01-05", "2024-01-06")}, []),
-        ({"values": ("05.01.2024",)}, ["day"]),
-        ({"bins": (3.0, 4.0)}, ["day"]),
+        ({"values": ("2024-01-05", "2024-02-05")}, []),
+        ({"values": ("2024-01-05", "2024-01-06")}, [("day", ("2024-01-06",), False)]),
+        ({"values": ("05.01.2024",)}, [("day", ("05.01.2024",), True)]),
+        ({"bins": (3.0, 4.0)}, [("day", (), True)]),
     ],
 )
-def test_an_attribute_that_no_row_tells_is_named(
-    tmp_path: Path, attribute: dict[str, Any], slips: list[str]
+def test_every_listed_value_that_no_row_has_is_named(
+    tmp_path: Path, attribute: dict[str, Any], slips: list[tuple[str, tuple[str, ...], bool]]
 ) -> None:
     parts, schema = dated(tmp_path, ["2024-01-05", "2024-02-05", "2024-03-05"], **attribute)
-    assert unmatched_attributes(parts, schema) == slips
+    found = unmatched_values((record.raw for record in parts), schema)
+    assert [(each.attribute, each.values, each.by_all) for each in found] == slips
 
 
 def test_donated_texts_are_taken_out_of_the_private_part(tmp_path: Path) -> None:
@@ -354,11 +356,17 @@ def test_rows_that_are_nobodys_may_be_dropped_and_are_tallied_inside(
     assert tallies[0] == tallies[1] | {why: 2}  # the results of all other rows are unchanged
 
 
-@pytest.mark.parametrize("column", ["topic", "text", "writer"])
-def test_a_person_is_no_attribute_and_no_text(tmp_path: Path, column: str) -> None:
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        ("topic", "the schema's attribute 'topic' comes from a private column"),
+        ("text", "it would appear in prompts"),
+        ("writer", "no column 'writer'"),
+    ],
+)
+def test_a_person_is_no_attribute_and_no_text(tmp_path: Path, column: str, why: str) -> None:
     settings = corpus(tmp_path, jsonl(by_authors()), **PERSONS | {"prepare__user_column": column})
-    said = message(tmp_path, settings)
-    assert (f"no column '{column}'" if column == "writer" else "appear in prompts") in said
+    assert why in message(tmp_path, settings)
 
 
 def split_params(**changes: Any) -> PrepareSettings:

@@ -1,8 +1,9 @@
-"""The card covers everything in data/released, also what earlier runs left there."""
+"""The card counts every charge of the dataset, also of what earlier runs left."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.stages.report import _ids_of_earlier_runs
 from sugarbush.privacy.events import GaussianDp
 from tests.settings import params
 
@@ -34,23 +35,25 @@ def write_folder(project: Project, name: str, ids: list[str], dataset: str = "le
     (folder / "release.json").write_text(json.dumps(fields))
 
 
-def test_the_card_counts_what_a_method_left_that_is_no_longer_chosen(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_release_counts_what_a_method_left_that_is_no_longer_chosen(project: Project) -> None:
+    """Also after its folder was deleted: the ledger decides, and not the folders."""
     ledger = project.ledger()
-    now, before, gone = (
-        ledger.charge(GaussianDp(mu=0.1), stage="evolve", run="r") for _ in range(3)
+    metadata, now, before, gone = (
+        ledger.charge(GaussianDp(mu=0.1), stage="evolve", run="r") for _ in range(4)
     )
-    write_folder(project, "evolve/augpe", [now])
+    write_folder(project, "metadata", [metadata])
+    write_folder(project, "enlarge/augpe", [now])
+    (project.roots.released / "enlarge/augpe/synthetic.jsonl").touch()
     write_folder(project, "evolve/maple", [now, before])
     write_folder(project, "evolve/other", [gone], dataset="parcels")
-    write_folder(project, "evolve/example", ["not in the ledger"])
-    known = {entry.id for entry in ledger.entries()}
-    assert _ids_of_earlier_runs(project, [now], known=known) == [before]
-    said = capsys.readouterr().out
-    assert "counts 1 charges of earlier runs" in said and "data/released/evolve/maple" in said
-    assert _ids_of_earlier_runs(project, [now, before], known=known) == []
-    assert not capsys.readouterr().out
+    for _ in range(2):
+        spending = spending_of_project(project)
+        assert spending is not None
+        assert [entry.id for entry in spending.own] == [metadata, now]
+        assert [entry.id for entry in spending.others] == [before, gone]
+        assert spending.epsilon == ledger.total() > spending.of_run
+        shutil.rmtree(project.roots.released / "evolve")
+        (project.roots.released / "evolve").mkdir()
 
 
 def test_the_audit_reads_the_release_after_it_was_enlarged() -> None:

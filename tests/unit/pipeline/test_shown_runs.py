@@ -1,4 +1,4 @@
-"""The card counts the runs of which figures on held-out texts were shown."""
+"""The card counts the runs of which exact figures on real texts were shown."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sugarbush.api.ledgers import open_ledger
 from sugarbush.data.schema import Schema
-from sugarbush.errors import StorageError
+from sugarbush.errors import LedgerError
 from sugarbush.evolution.inputs import MetadataRelease, ReleaseSettings
 from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.population import Population, save_population
@@ -20,26 +21,38 @@ from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import FinalSet
 from sugarbush.methods.public import Public
-from sugarbush.pipeline.shown_runs import note_shown, shown_count
 from sugarbush.pipeline.stages.evaluate import release_id
+from sugarbush.privacy.events import GaussianDp
 from tests.integration.project import SCHEMA
 from tests.unit.evolution.test_enlarge import Writing
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 
 def test_each_run_counts_once_and_datasets_count_apart(tmp_path: Path) -> None:
+    letters, parcels = (open_ledger(name, state=tmp_path) for name in ("letters", "parcels"))
     for runs in (["a"], ["a", "b"], ["b"], []):
-        note_shown(tmp_path, "release-letters", runs)
-    assert shown_count(tmp_path, "release-letters") == 2
-    assert shown_count(tmp_path, "release-parcels") == 0
+        letters.note_shown("evaluation", of=runs)
+    letters.note_shown("audit")
+    assert letters.shown() == {"evaluation": 2, "audit": 1}
+    assert parcels.shown() == {}
 
 
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    note_shown(tmp_path, "release-letters", ["a"])
-    (path,) = tmp_path.glob("shown/*.json")
-    path.write_text("{")
-    with pytest.raises(StorageError, match="is damaged"):
-        shown_count(tmp_path, "release-letters")
+def test_a_note_of_shown_figures_is_no_charge_and_changes_the_state_of_the_ledger(
+    tmp_path: Path,
+) -> None:
+    """So a card without the note is old, and is not published."""
+    ledger = open_ledger("letters", cap=2.0, state=tmp_path)
+    ledger.charge(GaussianDp(mu=0.1), stage="evolve", run="r")
+    snapshot, total = ledger.snapshot(), ledger.total()
+    snapshot.note_shown("evaluation", of=["a"])
+    assert ledger.head() != snapshot.head() and not snapshot.shown()
+    assert ledger.total() == total and ledger.cap == 2.0 and len(ledger.entries()) == 1
+    ledger.charge(GaussianDp(mu=0.1), stage="evolve", run="r")
+    assert ledger.snapshot().shown() == {"evaluation": 1} and len(ledger.entries()) == 2
+    edited = ledger.path.read_text().replace('"shown":"evaluation"', '"shown":"nothing"')
+    ledger.path.write_text(edited)
+    with pytest.raises(LedgerError, match="does not match its seal"):
+        ledger.shown()
 
 
 @pytest.mark.slow
@@ -57,12 +70,12 @@ def test_hidden_figures_are_not_computed_and_shown_ones_are_on_the_card(
         return str(found["not_covered"])
 
     internal = tmp_path / "own/reports/internal"
-    assert "no exact figures computed on real texts were shown" in card(show=False)
+    assert "Sugarbush showed no exact figures of quality on real texts" in card(show=False)
     assert not (internal / "index.html").exists()
     assert json.loads((internal / "metrics.json").read_text()) == {"final": {}}
-    assert "shown for 1 run on this dataset" in card(show=True)
+    assert "exact figures on real texts for this dataset: evaluation (1)" in card(show=True)
     assert (internal / "index.html").exists()
-    assert "shown for 1 run on this dataset" in card(show=False)
+    assert "exact figures on real texts for this dataset: evaluation (1)" in card(show=False)
     assert not (internal / "index.html").exists()
 
 

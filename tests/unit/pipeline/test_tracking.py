@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.pipeline import tracking
+from sugarbush.pipeline import receivers, tracking
 from sugarbush.pipeline.graph import STAGES
 
 
@@ -20,15 +20,15 @@ def no_receiver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_nothing_is_sent_unless_a_receiver_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not tracking.uses_lineage(tmp_path)
-    assert not tracking.uses_mlflow()
+    assert not receivers.uses_lineage(tmp_path)
+    assert not receivers.uses_mlflow()
     monkeypatch.setenv("OPENLINEAGE_URL", "")
-    assert not tracking.uses_lineage(tmp_path)
+    assert not receivers.uses_lineage(tmp_path)
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "console")
-    assert tracking.uses_lineage(tmp_path)
+    assert receivers.uses_lineage(tmp_path)
     monkeypatch.delenv("OPENLINEAGE__TRANSPORT__TYPE")
     (tmp_path / "openlineage.yml").write_text("transport: {type: console}")
-    assert tracking.uses_lineage(tmp_path)
+    assert receivers.uses_lineage(tmp_path)
 
 
 def test_an_error_of_a_receiver_is_printed_without_its_message(
@@ -53,12 +53,18 @@ def test_only_public_folders_of_a_stage_are_named() -> None:
 
 def test_figures_are_numbers_of_the_card_and_parameters_are_texts() -> None:
     card = {
-        "promise": {"unit": "record", "epsilon": 1, "delta": 1e-6},
+        "promise": {"unit": "record", "epsilon": 1, "epsilon_of_this_run": 0.5, "delta": 1e-6},
         "budget": {"dataset_total_epsilon": "infinity", "dataset_cap_epsilon": 4.0},
         "made_by": {"methods": ["maple", "mosaic"], "settings": {"a": {"b": None}, "x@y": True}},
     }
     figures = tracking.figures_of(card, {"mosaic": {"mean": 0.5, "ok": True, "none": None}})
-    assert figures == {"epsilon": 1, "delta": 1e-6, "dataset_cap_epsilon": 4, "mosaic.mean": 0.5}
+    assert figures == {
+        "epsilon": 1,
+        "epsilon_of_this_run": 0.5,
+        "delta": 1e-6,
+        "dataset_cap_epsilon": 4,
+        "mosaic.mean": 0.5,
+    }
     assert tracking.parameters_of(card) == {
         "unit": "record",
         "methods": "maple, mosaic",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy import accounting, privacy_loss
+from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, gaussian_epsilon, gaussian_mu
 from sugarbush.privacy.accounting import delta as delta_of
-from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import (
     DiscreteGaussian,
@@ -24,7 +24,7 @@ from sugarbush.privacy.events import (
     event_from_dict,
     single_events,
 )
-from sugarbush.privacy.privacy_loss import gaussian, sampled_gaussian
+from sugarbush.privacy.privacy_loss import gaussian, sampled_gaussian, self_composed
 
 YELP_RECORDS = 1_939_290
 YELP_DELTA = 1 / (YELP_RECORDS * math.log(YELP_RECORDS))
@@ -285,7 +285,7 @@ def test_the_distribution_of_gaussian_dp_is_that_of_the_library_to_the_bit(
     ("stddev", "rate", "interval"),
     [(0.6, 0.9, 1e-3), (1.0, 0.25, 1e-4), (1.0, 1.0, 1e-3), (3.0, 0.01, 1e-4), (20.0, 0.001, 1e-5)],
 )
-def test_the_distribution_of_a_sampled_step_is_that_of_the_library_to_the_bit(
+def test_the_distribution_of_a_sampled_step_is_that_of_the_library(
     stddev: float, rate: float, interval: float, replaced: bool
 ) -> None:
     relation = NeighboringRelation["REPLACE_ONE" if replaced else "ADD_OR_REMOVE_ONE"]
@@ -296,4 +296,96 @@ def test_the_distribution_of_a_sampled_step_is_that_of_the_library_to_the_bit(
         neighboring_relation=relation,
     )
     own = sampled_gaussian(stddev, rate=rate, interval=interval, replaced=replaced)
-    assert_equal_to_the_bit(own, theirs)
+    if replaced or rate == 1:
+        assert_equal_to_the_bit(own, theirs)
+    x = np.linspace(0, 3, 31)
+    for name in ("_pmf_remove", "_pmf_add"):
+        divergences = [np.asarray(vars(d)[name].get_delta_for_epsilon(x)) for d in (own, theirs)]
+        assert divergences[0] == pytest.approx(divergences[1], abs=1e-9)
+
+
+@pytest.mark.parametrize(("stddev", "rate"), [(0.6, 0.9), (1.0, 0.25), (0.7, 1e-3), (0.43, 2e-6)])
+def test_the_divergence_of_a_sampled_step_is_that_of_many_digits_in_both_orders(
+    stddev: float, rate: float
+) -> None:
+    """Each error is a small part of the sampling rate, because a million steps compose it."""
+    whole = sampled_gaussian(stddev, rate=rate, interval=1e-3, replaced=False)
+    s, q = mpmath.mpf(stddev), mpmath.mpf(rate)
+
+    def divergence(x: Any, *, removed: bool) -> Any:
+        """The loss of a removed unit at t is log(1 - q + q exp((-2 t - 1) / (2 s^2)))."""
+        least = mpmath.exp(x if removed else -x)
+        if least <= 1 - q:
+            return 1 - least if removed else mpmath.mpf(0)
+        cut = -s * s * mpmath.log((least - 1 + q) / q) - mpmath.mpf(1) / 2
+        p, p1 = mpmath.ncdf(cut / s), mpmath.ncdf((cut + 1) / s)
+        mixed = (1 - q) * p + q * p1
+        return mixed - least * p if removed else 1 - p - (1 - mixed) / least
+
+    with mpmath.workdps(60):
+        for order, removed in (("_pmf_remove", True), ("_pmf_add", False)):
+            pmf = vars(whole)[order].to_dense_pmf()
+            total = math.fsum(vars(pmf)["_probs"]) + vars(pmf)["_infinity_mass"]
+            assert total == pytest.approx(1, abs=4e-16 + 1e-13 * rate)
+            for point in range(0, 200, 9):
+                x = mpmath.mpf(point) / 1000
+                found = float(np.asarray(pmf.get_delta_for_epsilon([float(x)]))[0])
+                exact = float(divergence(x, removed=removed))
+                assert found == pytest.approx(exact, abs=1e-12 * rate, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("stddev", "rate", "steps"), [(1.0, 0.25, 2), (1.0, 0.1, 200), (0.7, 1e-3, 5_000)]
+)
+def test_composed_steps_are_those_of_the_library(stddev: float, rate: float, steps: int) -> None:
+    one = sampled_gaussian(stddev, rate=rate, interval=1e-3, replaced=False)
+    own, theirs = self_composed(one, steps), one.self_compose(steps)
+    x = np.linspace(0, 8, 81)
+    for name in ("_pmf_remove", "_pmf_add"):
+        divergences = [np.asarray(vars(d)[name].get_delta_for_epsilon(x)) for d in (own, theirs)]
+        assert divergences[0] == pytest.approx(divergences[1], abs=1e-12)
+        pmf = vars(vars(own)[name])
+        total = math.fsum(pmf["_probs"]) + pmf["_infinity_mass"]
+        assert total == pytest.approx(1, abs=1e-15 * (steps + 1))
+
+
+def test_a_zero_of_the_transform_is_no_error_of_composed_steps() -> None:
+    """The losses 0 and 1 are equally likely: at the highest frequency, they cancel exactly."""
+    one = DensePLDPmf(1.0, 0, np.array([0.5, 0.5]), 0.0, pessimistic_estimate=True)
+    composed = self_composed(pld.PrivacyLossDistribution(one), 3)
+    probs = vars(vars(composed)["_pmf_remove"])["_probs"]
+    assert probs == pytest.approx([1 / 8, 3 / 8, 3 / 8, 1 / 8], abs=1e-15)
+
+
+@pytest.mark.parametrize("stddev", [0.7, 4.99, 5.0, 7.3, 15.99, 16.0, 40.0, 200.0])
+@pytest.mark.parametrize(("sensitivity", "count"), [(1, 1), (1, 9), (3, 1), (4, 5)])
+def test_the_mu_of_integer_noise_is_exact_however_wide_the_noise_is(
+    stddev: float, sensitivity: int, count: int
+) -> None:
+    """mu is at least the exact one: noise N_Z and N_Z + 1 differ by P[N_Z = 0] in total variation.
+
+    A mu of 1/stddev, which continuous noise has, is smaller. The steps of integer noise never
+    vanish. mpmath computes with 40 digits.
+    """
+    with mpmath.workdps(40):
+        wide = mpmath.mpf(stddev)
+        weights = [mpmath.e ** (-(j**2) / (2 * wide**2)) for j in range(1, int(14 * stddev) + 40)]
+        at_zero = 1 / (1 + 2 * mpmath.fsum(weights))
+        exact = float(2 * mpmath.sqrt(2) * mpmath.erfinv(at_zero))
+    event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity, count=count)
+    expected = sensitivity * math.sqrt(count) * exact
+    assert gaussian_mu([event]) == pytest.approx(expected, rel=1e-10)
+    assert expected > sensitivity * math.sqrt(count) / stddev
+    alone = DiscreteGaussian(stddev=stddev)
+    assert delta_of([alone], epsilon=0.0) >= at_zero * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("stddev", [5.0, 16.0, 60.0])
+def test_every_epsilon_of_wide_integer_noise_is_above_that_of_continuous_noise(
+    stddev: float,
+) -> None:
+    """The ledger, the filter and the plan use no mu of 1/stddev."""
+    events, mu = [DiscreteGaussian(stddev=stddev, count=4)] * 25, 10 / stddev
+    assert adaptive_epsilon(events, delta=1e-6) > gaussian_epsilon(mu, delta=0.99e-6)
+    if stddev >= 16:  # narrower noise has an exact distribution
+        assert epsilon(events, delta=1e-6) > gaussian_epsilon(mu, delta=1e-6)

@@ -23,11 +23,13 @@ from sugarbush.privacy.budget import (
     make_plan,
     noise_within,
     with_bound,
+    with_gaussian_bound,
     with_subsampling,
 )
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     DpSgdBound,
+    DpSgdGaussianBound,
     Event,
     GaussianDp,
     PoissonGaussian,
@@ -150,6 +152,22 @@ def test_an_adversary_who_sees_the_table_and_picks_the_count_stays_within_delta(
     assert 0.5 * DELTA < reached([training(1.0, count) for count in COUNTS], 1.0) <= DELTA
 
 
+def test_an_adversary_who_sees_a_profile_and_picks_the_settings_stays_within_delta() -> None:
+    """Count, batch size and epochs all follow from the result of an earlier mechanism."""
+    table = make_plan(REQUESTS, epsilon=1.0, delta=0.99 * DELTA)
+    plan = with_gaussian_bound(table, "training", steps_for(1e7))
+    bound = plan.of("training").event
+    assert isinstance(bound, DpSgdGaussianBound) and bound.delta == pytest.approx(0.99e-5 * DELTA)
+    parts = [steps_for(count) for count in (512.0, 30_000.0, 1e7)]
+    parts += [Subsampling(rate=0.3, steps=400), Subsampling(rate=1e-4, steps=1)]
+    events = [noise_within(bound, part) for part in parts]
+    for event in events:
+        assert within(event, bound)
+        less = replace(event, noise_multiplier=event.noise_multiplier * 0.998)
+        assert not within(less, bound)
+    assert 0.5 * DELTA < reached(events, 1.0) <= DELTA
+
+
 def test_noise_for_the_count_that_was_drawn_would_cost_more_than_epsilon() -> None:
     """With noise for each count alone, an adversary exceeds delta. So a bound is necessary."""
     plan = make_plan(REQUESTS, epsilon=1.0, delta=DELTA)
@@ -191,8 +209,19 @@ def test_a_bound_alone_costs_as_much_as_the_dearer_of_its_two_mechanisms() -> No
 
 
 def test_a_bound_is_read_from_the_ledger_as_it_was_charged() -> None:
-    bound = bound_of(plan_of(1.0))
-    assert event_from_dict(bound.as_dict()) == bound
+    for bound in (bound_of(plan_of(1.0)), DpSgdGaussianBound(mu=0.2, delta=1e-11)):
+        assert event_from_dict(bound.as_dict()) == bound
+
+
+@pytest.mark.parametrize("small", [1e-9, 1e-6])
+def test_a_gaussian_bound_costs_its_delta_too(small: float) -> None:
+    bound = DpSgdGaussianBound(mu=0.2, delta=0.4 * small)
+    assert epsilon([bound], delta=small) == epsilon([GaussianDp(mu=0.2)], delta=0.6 * small)
+    assert epsilon([bound, bound], delta=small) > epsilon([bound], delta=small)
+    assert epsilon([bound] * 3, delta=small) == math.inf
+    narrow = DiscreteGaussian(stddev=2.0)
+    both = epsilon([bound, narrow], delta=small)
+    assert both == pytest.approx(epsilon([GaussianDp(mu=0.2), narrow], delta=0.6 * small))
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.5, 3.0])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, Bins, consistent, extent
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, Bins, consistent, occupied
 
 
 @pytest.mark.parametrize("bins", [LENGTHS, NUMBERS, RECORDS])
@@ -39,11 +41,36 @@ def test_bins_without_a_whole_number_do_not_hide_a_small_bin_behind_them() -> No
     """18 bins between 0 and 1 contain noise alone, and 0 has 13 standard deviations."""
     counts = np.zeros(NUMBERS.size)
     np.add.at(counts, [NUMBERS.of(number) for number in np.arange(5000) % 60], 1)
-    whole = np.zeros(NUMBERS.size)
-    whole[NUMBERS.whole] = consistent(counts[NUMBERS.whole], total=5000, stddev=6.0)
-    assert extent(NUMBERS, whole, stddev=6.0) == (pytest.approx(0.0, abs=1e-9), 70.0)
-    every = extent(NUMBERS, consistent(counts, total=5000, stddev=6.0), stddev=6.0)
-    assert every == (1.0, 70.0)
+    whole = consistent(counts[NUMBERS.whole], total=5000, stddev=6.0)
+    edges = np.array(NUMBERS.edges)[NUMBERS.whole]
+    assert edges[whole > 0].min() == pytest.approx(0.0, abs=1e-9)
+    every = consistent(counts, total=5000, stddev=6.0)
+    assert np.array(NUMBERS.edges)[every > 0].min() == pytest.approx(0.0, abs=1e-9)
+
+
+@given(
+    st.lists(st.integers(-30, 30), min_size=1, max_size=9), st.integers(1, 20), st.integers(0, 3)
+)
+def test_occupied_bins_are_the_best_runs(counts: list[int], stddev: int, more: int) -> None:
+    """Compared with all choices of bins."""
+
+    def score(chosen: Sequence[bool]) -> float:
+        runs = sum(is_in and not (at and chosen[at - 1]) for at, is_in in enumerate(chosen))
+        values = np.array(counts) - stddev
+        return float(values[np.array(chosen)].sum() - 5 * stddev * (runs - 1))
+
+    counts += [0] * more
+    found = occupied(np.array(counts), stddev=float(stddev)).tolist()
+    every = [chosen for chosen in product((False, True), repeat=len(counts)) if any(chosen)]
+    assert any(found)
+    assert score(found) == pytest.approx(max(map(score, every)))
+
+
+def test_two_groups_of_values_that_are_far_apart_are_both_occupied() -> None:
+    counts = np.zeros(NUMBERS.size)
+    counts[NUMBERS.of(0.0)], counts[NUMBERS.of(50_000)] = 300, 700
+    found = consistent(counts, total=1000, stddev=10.0)
+    assert np.flatnonzero(found).tolist() == [NUMBERS.of(0.0), NUMBERS.of(50_000)]
 
 
 def test_quantiles_of_known_lengths() -> None:

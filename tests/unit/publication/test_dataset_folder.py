@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 import sugarbush as sb
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.publication.columns import typed_table
 from sugarbush.publication.content import Publication
@@ -51,18 +52,19 @@ POOL = [f"The parcel number {i} was {word}" for i in range(40) for word in ("bro
 PARQUET = "data/train-00000-of-00001.parquet"
 
 
-def synthesized(state: Path, *, dataset: str = "letters", **more: Any) -> sb.Release:
+def synthesized(
+    state: Path, *, dataset: str = "letters", frame: pd.DataFrame = FRAME, **more: Any
+) -> sb.Release:
     return sb.synthesize(
-        FRAME,
+        frame,
         text="message",
         schema=SCHEMA,
         method=sb.Mosaic(candidates=30, prompt="metadata"),
         generator=sb.Pool(texts=POOL),
-        privacy=sb.Privacy(epsilon=1, dataset=dataset),
         texts=10,
         state=state,
         accept_poor=True,
-        **more,
+        **{"privacy": sb.Privacy(epsilon=1, dataset=dataset), **more},
     )
 
 
@@ -265,9 +267,16 @@ def test_the_published_card_counts_later_charges(
     ledger.charge(DiscreteGaussian(stddev=50.0), stage="other", run="r")
     target = release.publish(tmp_path / "out", publication=COMPLETE)
     card = json.loads((target / "release_card.json").read_text(encoding="utf-8"))
-    assert card["budget"]["ledger_head"] == ledger.head() != release.card["budget"]["ledger_head"]
+    assert card["budget"]["ledger_head"] == ledger.head()
+    assert card["promise"]["epsilon"] == ledger.total() > card["promise"]["epsilon_of_this_run"]
     assert card["budget"]["dataset_total_epsilon"] > before
     assert card["promise"] == release.card["promise"]
+    record = yaml.safe_load((target / "registry.yaml").read_text(encoding="utf-8"))["deployment"]
+    said = record["privacy_loss"]["privacy_parameters_details"]
+    own = card["promise"]["epsilon_of_this_run"]
+    total, own = (rounded_up(e) for e in (ledger.total(), own))
+    assert total != own
+    assert f"All charges on the dataset so far have epsilon {total} together" in said
 
 
 def test_settings_of_the_run_are_used_and_an_unknown_one_is_named(
@@ -293,6 +302,26 @@ def test_another_draw_in_memory_is_refused_or_counted(quick_encoder: None, tmp_p
     second.publish(tmp_path / "second", publication=COMPLETE, another=True)
     card = json.loads((tmp_path / "second" / "release_card.json").read_text(encoding="utf-8"))
     assert card["published"]["number"] == 2 and card["published"]["epsilon_of_all"] > 1.2
+
+
+def test_a_release_that_protects_users_is_published(quick_encoder: None, tmp_path: Path) -> None:
+    """Also with a profile, with figures, and after another draw on the same ledger."""
+    state = tmp_path / "state"
+    frame = FRAME.assign(author=[f"u{i % 120}" for i in range(150)])
+    privacy = sb.Privacy(epsilon=1, dataset="notes", unit="user", records_per_user=2)
+    _ = sb.profile(
+        frame, text="message", user="author", columns=["mood"], privacy=privacy, state=state
+    )
+    settings: dict[str, Any] = {"user": "author", "privacy": privacy, "frame": frame}
+    first = synthesized(state, **settings, settings={"evaluate": {"public": True}})
+    second = synthesized(state, **settings, new_draw=True)
+    for name, release, further in (("first", first, {}), ("second", second, {"another": True})):
+        target = release.publish(tmp_path / name, publication=COMPLETE, **further)
+        card = json.loads((target / "release_card.json").read_text(encoding="utf-8"))
+        assert (card["promise"]["unit"], card["promise"]["records_per_unit"]) == ("user", 2)
+        assert "one user" in card["promise"]["unit_details"]
+        record = yaml.safe_load((target / "registry.yaml").read_text(encoding="utf-8"))
+        assert "user" in json.dumps(record).lower()
 
 
 @pytest.mark.filterwarnings("ignore")  # of huggingface_hub
@@ -340,9 +369,7 @@ def test_a_method_without_a_guarantee_is_refused(quick_encoder: None, tmp_path: 
 def test_several_methods_are_several_configurations(tmp_path: Path) -> None:
     settings = PublicationSettings(**COMPLETE | {"curators": ["a: [b] | *c*", "#d"]})
     facts = sample.release(title="T|*x* <b>", publication=settings, software={"sugarbush": "1.0"})
-    card = with_publication(
-        release_card(facts), settings, number=1, date="2026-11-20", others=(), together=1.0
-    )
+    card = with_publication(release_card(facts), settings, number=1, date="2026-11-20", others=())
     line = '{"id":1,"text":"T","product":"lamp","stars":"below 2","weight":1}\n'
     made = Publication(
         card=card,

@@ -20,6 +20,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
 from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.spending import Spending
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.downloads import downloads_beside
 from sugarbush.report.model import (
@@ -103,7 +104,9 @@ def release(**changes: Any) -> ReleaseFacts:
             entry(AIM_ID, GaussianDp(mu=plan.of("metadata").mu), "synthesize_metadata"),
             *(entry(i, vote, "evolve@maple") for i in VOTE_IDS),
         ),
-        "dataset_epsilon": 1.9,
+        "before": (),
+        "after": (),
+        "total": 1.9,
         "ledger_head": "0123456789abcdef",
         "cap": 4.0,
         "plan": plan,
@@ -118,7 +121,11 @@ def release(**changes: Any) -> ReleaseFacts:
         "settings": {"methods": {"maple": {"rounds": 2, "variations": 4}}},
         "remarks": card_remarks(Maple(), SCHEMA),
     }
-    return ReleaseFacts(**(fields | changes))
+    fields |= changes
+    own, total = fields.pop("entries"), fields.pop("total")
+    others = {name: fields.pop(name) for name in ("before", "after")}
+    spending = Spending(own=own, total=total, delta=fields["delta"], **others)
+    return ReleaseFacts(spending=spending, **fields)
 
 
 def texts(count: int, *, seed: int, method: str, votes: bool) -> tuple[SyntheticText, ...]:

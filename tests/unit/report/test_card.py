@@ -71,7 +71,7 @@ def test_an_infinite_epsilon_is_text_in_valid_json() -> None:
 def test_the_card_states_what_all_releases_of_a_dataset_promise_together(
     unit: Unit, whom: str
 ) -> None:
-    said = card_markdown(release_card(release(dataset_epsilon=1.46, cap=4.0, unit=unit)))
+    said = card_markdown(release_card(release(total=1.46, cap=4.0, unit=unit)))
     assert "epsilon 1.46 of a cap of 4." in said
     assert f"valid for {whom} that was in the dataset every time" in said
     assert "against an observer who sees every release" in said
@@ -99,7 +99,7 @@ def test_where_records_vote_the_card_states_what_an_embedding_depends_on() -> No
 
 
 def test_without_a_charge_the_card_says_that_nothing_private_was_used() -> None:
-    card = release_card(release(entries=(), dataset_epsilon=0.0))
+    card = release_card(release(entries=(), total=0.0))
     assert card["promise"]["epsilon"] == 0
     assert "No private text was used" in card["promise"]["statement"]
 

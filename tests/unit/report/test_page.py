@@ -217,7 +217,7 @@ def test_the_page_begins_with_the_content_then_the_texts_and_explains_the_protec
         order = ["release", "texts", *further, "metadata", "votes", "promise", "cost", "made"]
         assert [name for name in sections if name in order] == order
         top = page[page.index('<section id="release"') : page.index('<section id="texts"')]
-        parts = ("1,100 synthetic texts", 'class="button main"', "pd.read_json(", "epsilon = 1")
+        parts = ("1,100 synthetic texts", 'class="button main"', "sb.open_release(", "epsilon = 1")
         assert sorted(parts, key=top.index) == list(parts)
         assert "noise multiplier" not in top and "ledger" not in top
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+import pytest
 
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.evaluation.public_figures import PublicFigure
-from sugarbush.pipeline.public_quality import missing_values
+from sugarbush.pipeline.measuring import MeasuredFigures
+from sugarbush.pipeline.public_quality import missing_values, quality_of
+from sugarbush.pipeline.settings import parse_params
+from sugarbush.report.card import release_card
 from sugarbush.report.uses import quality_fields, uses
+from tests.unit.report.sample import SCHEMA, release
 
 
 def figure(
@@ -62,3 +69,29 @@ def test_missing_values_are_named_with_their_dp_share() -> None:
 
 def test_without_figures_the_card_has_none() -> None:
     assert quality_fields(None) is None
+
+
+RULES = {"coverage": ">= 0.7", "topics": "<= 0.2"}
+MET = {"coverage": 0.8, "topics": 0.1}
+# The figures of two methods: each method meets both rules, or misses one or both.
+COMBINATIONS = [MET, MET | {"coverage": 0.6}, MET | {"topics": 0.3}, {"coverage": 0.6}]
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.product(COMBINATIONS, repeat=2)))
+def test_a_rule_accepts_a_release_only_if_every_method_meets_every_rule(
+    one: dict[str, float], other: dict[str, float]
+) -> None:
+    by_method = {
+        method: tuple(figure(name, value) for name, value in values.items())
+        for method, values in (("maple", one), ("public", other))
+    }
+    figures = MeasuredFigures(by_method=by_method, facts={}, digests={}, run="r", ledger_ids=())
+    settings = parse_params({"evaluate": {"public": True}, "release": {"accept_if": RULES}})
+    quality = quality_of(settings, SCHEMA, figures, labels={}, counts={})
+    card = release_card(release(quality=quality))
+    accepted = one == other == MET
+    assert card["public_figures"]["accepted"] == card["publishable"] == accepted
+    assert ("REFUSED by release.accept_if" in card["heading"]) != accepted
+    missed = {method for method, values in (("maple", one), ("public", other)) if values != MET}
+    assert set(card["public_figures"]["unmet_rules"]) == missed
+    assert all(f"{method}: " in card["heading"] for method in missed)

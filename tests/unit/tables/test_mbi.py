@@ -1,9 +1,6 @@
-"""Compares our graphical model with the graphical model of mbi, an independent implementation.
+"""Compares our graphical model with the graphical model of mbi, an independent implementation."""
 
-The installed version of mbi is used: 1.1 if smartnoise-synth is installed, 2 with the extra `mbi`.
-"""
-
-import importlib.metadata
+import importlib
 
 import numpy as np
 import pytest
@@ -12,11 +9,7 @@ from sugarbush.randomness import public_rng
 from sugarbush.tables.graphical_model import MarkovRandomField
 from sugarbush.tables.model_fit import NoisyMarginal, fit_model
 
-VERSION = next((found.version for found in importlib.metadata.distributions(name="mbi")), "")
-pytestmark = [
-    pytest.mark.skipif(not VERSION, reason="mbi is not installed"),
-    pytest.mark.xdist_group("jax"),  # one worker loads it
-]
+pytestmark = pytest.mark.xdist_group("jax")  # one worker loads it
 
 
 @pytest.fixture
@@ -46,7 +39,6 @@ def test_marginals_are_those_of_mbi(mbi):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-@pytest.mark.skipif(VERSION < "2", reason="needs the extra 'mbi'")
 def test_an_estimate_is_that_of_mbi(mbi):
     """The marginals are noisy and inconsistent, and their cliques form a cycle. mbi uses mirror
     descent.

@@ -41,7 +41,7 @@ def test_it_is_the_lstm_of_torch(model):
 def test_single_steps_give_the_same_as_one_pass(model):
     ids = torch.randint(30, (2, 5), generator=torch.Generator().manual_seed(2))
     first = model(ids[:, :2])
-    second = model(ids[:, 2:], past_key_values=first.past_key_values)
+    second = model(ids[:, 2:], cache=first.cache)
     together = torch.cat([first.logits, second.logits], dim=1)
     torch.testing.assert_close(together, model(ids).logits)
 

@@ -172,3 +172,12 @@ def test_the_card_keeps_confidentiality_apart_from_dp():
     assert card["recall"]["missed_by_label"]["PHONE"]["total"] == 50
     assert card["recall"]["counted"].startswith("distinct secrets")
     json.dumps(card, allow_nan=False)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.59, 0.61, 0.94, 0.96])
+def test_a_policy_masks_what_its_threshold_says(threshold: float) -> None:
+    """An e-mail address has the score 0.95, and a handle 0.6."""
+    policy = make_policy(["regex"], threshold=threshold)
+    (redacted,) = policy.redact(["write to ann@example.org or to @ann_lee99 today"])
+    assert ("ann@example.org" in redacted) == (threshold > 0.95)
+    assert ("@ann_lee99" in redacted) == (threshold > 0.6)

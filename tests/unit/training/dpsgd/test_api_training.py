@@ -3,6 +3,7 @@ run."""
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,21 @@ def test_another_text_or_argument_is_another_run(
     train(saved_model, tmp_path, "one")
     train(saved_model, tmp_path, "two", **changes)
     assert charges(tmp_path) == 2
+
+
+def test_the_card_of_a_model_counts_other_charges_of_its_dataset(
+    saved_model: Path, tmp_path: Path
+) -> None:
+    """The first number is that of all charges, because the model may be chosen among several."""
+    state = tmp_path / "state"
+    sb.private_histogram(
+        ["a"] * 9, categories=["a", "b"], epsilon=0.5, delta=1e-5, dataset="letters", state=state
+    )
+    model = train(saved_model, tmp_path, "one")
+    card = json.loads((tmp_path / "one/model_card.json").read_text())
+    total = sb.open_ledger("letters", state=state, delta=1e-5).total()
+    assert card["epsilon"] == card["dataset_total_epsilon"] == model.epsilon == total
+    assert card["epsilon_of_this_run"] == model.epsilon_of_this_run <= 2.0 < total
 
 
 def test_a_lost_ledger_stops_further_training(saved_model: Path, tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""Forecasts how long a whole run takes, from the speed of the rehearsal on this machine.
+
+The forecast counts the requests to the generator, the embeddings of the records and of the texts,
+and the start of each stage. It depends on the exact length of the records, so only the operator's
+terminal may show it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sugarbush.pipeline.corpus_findings import CHARACTERS_PER_TOKEN, CorpusFindings
+from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.rehearsal import Rehearsal
+from sugarbush.progress import working
+
+_STAGE_MINUTES: Final = 0.1  # imports and start of a stage
+_PROBES: Final = 48
+_PROBE_WORDS: Final = (
+    "the",
+    "lamp",
+    "of",
+    "my",
+    "last",
+    "order",
+    "came",
+    "broken,",
+    "so",
+    "please",
+)
+_CHARACTERS_PER_WORD: Final = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunForecast:
+    """The minutes of each kind of work in a run. Private."""
+
+    requests: float
+    embeddings: float
+    stages: float
+
+    @property
+    def minutes(self) -> float:
+        return self.requests + self.embeddings + self.stages
+
+    def line(self) -> str:
+        """Return the forecast in one line."""
+        parts = [
+            f"{_rounded(self.requests)} for the requests",
+            f"{_rounded(self.embeddings)} for the embeddings of records and texts",
+            f"{_rounded(self.stages)} for the start of the stages",
+        ]
+        return f"about {_rounded(self.minutes)} min to the end: {', '.join(parts)}"
+
+
+def forecast_run(project: Project, rehearsal: Rehearsal, findings: CorpusFindings) -> RunForecast:
+    """Forecast a run without cached results, at the present speed of this machine."""
+    settings, forecast = project.settings, rehearsal.forecast
+    seconds = 0.0
+    if any(method.facts.uses_encoder for method in settings.chosen):
+        with working("measuring the speed of the encoder"):
+            seconds = _seconds_per_character(project)
+    words = 0 if rehearsal.figures.lengths is None else rehearsal.figures.lengths.high
+    read = min(words * _CHARACTERS_PER_WORD, settings.embedding.max_tokens * CHARACTERS_PER_TOKEN)
+    characters = findings.characters + forecast.calls * read
+    return RunForecast(
+        requests=forecast.minutes or 0.0,
+        embeddings=characters * seconds / 60,
+        stages=_STAGE_MINUTES * sum(_runs_of(project)),
+    )
+
+
+def _seconds_per_character(project: Project) -> float:
+    """Measure the encoder on public texts of different lengths, without its cache."""
+    texts = _probe_texts(project.settings.embedding.max_tokens)
+    encode = project.encoder_without_cache().encode
+    encode(texts[:1])  # loads the model
+    start = time.monotonic()
+    encode(texts)
+    return (time.monotonic() - start) / sum(map(len, texts))
+
+
+def _probe_texts(max_tokens: int) -> Sequence[str]:
+    most = max(max_tokens // 2, 8)
+    counts = [8 + (most - 8) * i // (_PROBES - 1) for i in range(_PROBES)]
+    return [
+        " ".join(_PROBE_WORDS[(i + j) % len(_PROBE_WORDS)] for j in range(count))
+        for i, count in enumerate(counts)
+    ]
+
+
+def _runs_of(project: Project) -> list[int]:
+    """Return how often each stage runs."""
+    settings = project.settings
+    return [
+        sum(stage.is_needed(settings, method) for method in settings.chosen)
+        if stage.by_method
+        else int(stage.is_needed(settings, None))
+        for stage in STAGES
+    ]
+
+
+def _rounded(minutes: float) -> str:
+    return f"{max(1, round(minutes)):,}"
