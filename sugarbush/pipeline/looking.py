@@ -23,13 +23,14 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import first_inputs, public_inputs, rehearsed_method
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.data_types import Private, Released
-from sugarbush.privacy.mechanisms import noisy_counts
+from sugarbush.privacy.mechanisms import noisy_counts, noisy_sum
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.profiling.form import FormReader
 from sugarbush.quality.first_look import (
+    CENTRE,
     FEWEST_TEXTS,
     FIT,
     KINDS,
@@ -39,7 +40,7 @@ from sugarbush.quality.first_look import (
     FirstLook,
     kinds_of,
 )
-from sugarbush.quality.fit import CELLS, NearTexts, Share
+from sugarbush.quality.fit import CELLS, UNIT, Centre, NearTexts, Share, steps_of
 
 STAGE = "look"
 FILE = "look.json"
@@ -111,11 +112,17 @@ class LookRequest:
             "schema": schema.fields_for_private_results(),
             "embedding": project.settings.embedding.output_settings(),
             "privacy": project.settings.privacy.promise,
-            "plan": {name: plan.of(name).mu for name in (FIT, KINDS)},
+            "plan": {name: plan.of(name).mu for name in (CENTRE, FIT, KINDS)},
         }
-        near = NearTexts(np.asarray(project.encoder(private=False).encode(texts)))
+        written = np.asarray(project.encoder(private=False).encode(texts))
         with project.open_store(STAGE, key, forced=forced) as store:
-            drawing = self._drawing(store, (FIT, KINDS))
+            drawing = self._drawing(store, (CENTRE, FIT, KINDS))
+            sums = drawing.sums(CENTRE, lambda: self._embeddings, written.shape[1] + 1)
+            centre = Centre.of(sums.value, stddev=plan.of(CENTRE).stddev)
+            near = NearTexts(
+                embeddings=written,
+                random=-1.0 if centre is None else centre.similarity - centre.similarity_error,
+            )
 
             def cells() -> Private[Any]:
                 return self._embeddings.map_batch(near.cells)
@@ -132,7 +139,7 @@ class LookRequest:
             fit = drawing.counts(FIT, lambda: cells().map_batch(lambda rows: rows[:, None]), CELLS)
             kinds = drawing.counts(KINDS, cells_by_value, CELLS * sum(sizes))
         far, close = fit.value.tolist()
-        ids = (*form.ledger_ids, *fit.ledger_ids, *kinds.ledger_ids)
+        ids = (*form.ledger_ids, *sums.ledger_ids, *fit.ledger_ids, *kinds.ledger_ids)
         look = replace(
             form,
             fit=Share.of(far, close, stddev=plan.of(FIT).stddev),
@@ -188,11 +195,27 @@ class LookRequest:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """The groups of counts of a look in one result store."""
+    """The groups of noisy numbers of a look in one result store."""
 
     project: Project
     store: ResultStore
     session: PrivacySession
+
+    def sums(
+        self, name: str, embeddings: Callable[[], Private[Any]], size: int
+    ) -> Released[NDArray[np.int64]]:
+        """Draw the sum of the embeddings, or restore it."""
+        return self.store.array(
+            name,
+            lambda: noisy_sum(
+                embeddings(),
+                scores=lambda rows: [steps_of(np.asarray(rows))],
+                size=size,
+                record_l2_sensitivity=UNIT,
+                stddev=self.project.plan.of(name).stddev,
+                session=self.session,
+            ),
+        )
 
     def counts(
         self, name: str, cells: Callable[[], Private[Any]], size: int

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # slow imports
 _RATIO = ByPredictedScores.ratio
 # Minimum for English prose. Other languages need more tokens.
 _LEAST_TOKENS_PER_WORD = 1.2
+_WORDS = 80  # of a planned text if nothing says how long the texts are
 _WITH_TEXTS = ("pool", "simulator")  # these generators need no examples
 # Figures: docs/log/language_model.md.
 _NO_EXAMPLES = (
@@ -63,7 +64,7 @@ def check_generator(project: Project) -> None:
 def check_labeller(project: Project, labeller: Labeller) -> None:
     """Check the endpoint that labels texts, with a public text that is as long as the settings and
     the donated texts say. The length of a private text decides nothing."""
-    planned = "word " * project.settings.initialise.length.longest
+    planned = "word " * (project.first_length().longest or _WORDS)
     labeller.check(max([*project.donated_texts(), planned], key=len))
 
 

@@ -46,6 +46,7 @@ from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.profiling.form import FormReader
 from sugarbush.progress import working
 from sugarbush.quality.first_look import (
+    CENTRE,
     FIT,
     KINDS,
     LENGTHS,
@@ -349,7 +350,7 @@ class Project:
         settings, schema = self.settings, self.schema
         if not settings.looks:
             return {}
-        cells = {FIT: 1, KINDS: len(schema.names)}
+        cells = {CENTRE: 1, FIT: 1, KINDS: len(schema.names)}
         has_lengths = settings.initialise.length.numbers or (
             schema.shape is not None and schema.shape.requested
         )
