@@ -63,7 +63,8 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
     """Run the pipeline, print where its results are, and return the exit code. If a stage fails,
     the result is the exit code of the stage. Raises ParamsError if another version generated
     dvc.yaml. Raises ParamsError or SchemaError for inputs with which no release can be good. Raises
-    PoorRehearsalError if the first texts are poor, unless `accept_poor` is true. With
+    PoorRehearsalError if the first texts are poor, unless `accept_poor` is true, which also lets
+    the run go on after a poor first look. With
     `only_example`, raises ParamsError for data other than the example. Raises
     FailureError while another run on the same dataset has not ended."""
     project = open_project(base)
@@ -88,7 +89,7 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
     last_error.unlink(missing_ok=True)
     try:
         with only_run(base):
-            failed = _reproduce(base, settings, force=force) != 0
+            failed = _reproduce(base, settings, force=force, go_on=accept_poor) != 0
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)
         return _INTERRUPTED
@@ -152,7 +153,7 @@ def rehearse_before_run(
         console.print(f"params.yaml: changed {', '.join(changed.names)}", markup=False)
 
 
-def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
+def _reproduce(base: Path, settings: ProjectSettings, *, force: bool, go_on: bool) -> int:
     """Run DVC. Print the output of the stages, and shorten DVC's own lines.
 
     DVC and its stage end when this process ends.
@@ -164,7 +165,7 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
     with subprocess.Popen(
         command,
         cwd=base,
-        env=environment_of_dvc(new_draw=force),
+        env=environment_of_dvc(new_draw=force, go_on=go_on),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:

@@ -1,8 +1,8 @@
 """Figures of quality that may be printed: estimates and intervals from noisy numbers alone.
 
 Everything here is post-processing of the results of charged mechanisms, so it costs no budget. An
-interval contains the noise of the mechanism. If the figure is about people who are not in the
-data, it also contains the sampling of the held-out records. Its level is 95%.
+interval contains the noise of the mechanism. For near texts, right answers and topics it also
+contains the sampling of the records, so that it holds for others like them. Its level is 95%.
 """
 
 from __future__ import annotations
@@ -57,42 +57,41 @@ class PublicFigure:
 class NoisyNumbers:
     """The results of the mechanisms, and what is public about them.
 
-    `records` are the numbers of `noisy_histogram_distances`: all training records, then for each
-    attribute the records to move, then the mean of all pairs (if there are pairs). `heldout` are
+    `records` are the numbers of `noisy_histogram_distances`: all records, then for each
+    attribute the records to move, then the mean of all pairs (if there are pairs). `quality` are
     the counts of `noisy_counts`: covered or not, then for each attribute neither right, the most
-    common value right, the classifier right, both right. `topics` (1,) is the number of held-out
+    common value right, the classifier right, both right. `topics` (1,) is the number of
     records to move to another of `number_of_topics` topics. A stddev is the noise of one number.
     `measured` says for each attribute whether the release has labels for it.
     """
 
     records: NDArray[np.int64]
     records_stddev: float
-    heldout: NDArray[np.int64]
-    heldout_stddev: float
+    quality: NDArray[np.int64]
+    quality_stddev: float
     topics: NDArray[np.int64]
     topics_stddev: float
     number_of_topics: int
     attributes: tuple[str, ...]
     measured: tuple[bool, ...]
     pairs_measured: bool
-    records_per_unit: int = 1
 
 
 def estimate(numbers: NoisyNumbers) -> tuple[PublicFigure, ...]:
     """Return all figures. The order is that of `NAMES`, and of the attributes in each."""
-    found = [*_heldout_figures(numbers), *_marginals(numbers), _topics(numbers)]
+    found = [*_quality_figures(numbers), *_marginals(numbers), _topics(numbers)]
     return tuple(sorted(found, key=lambda figure: NAMES.index(figure.name)))
 
 
-def heldout_count(numbers: NoisyNumbers) -> float:
-    """Return the DP number of held-out records, at least 1."""
-    return max(float(numbers.heldout[:CELLS_OF_COVERAGE].sum()), 1.0)
+def number_of_records(numbers: NoisyNumbers) -> float:
+    """Return the DP number of records, at least 1."""
+    return max(float(numbers.quality[:CELLS_OF_COVERAGE].sum()), 1.0)
 
 
-def _heldout_figures(numbers: NoisyNumbers) -> Iterator[PublicFigure]:
-    no, yes = numbers.heldout[:CELLS_OF_COVERAGE].tolist()
+def _quality_figures(numbers: NoisyNumbers) -> Iterator[PublicFigure]:
+    no, yes = numbers.quality[:CELLS_OF_COVERAGE].tolist()
     yield _share(COVERAGE, yes, no, cells=1, numbers=numbers)
-    rest = numbers.heldout[CELLS_OF_COVERAGE:].reshape(-1, CELLS_OF_ATTRIBUTE)
+    rest = numbers.quality[CELLS_OF_COVERAGE:].reshape(-1, CELLS_OF_ATTRIBUTE)
     known = zip(numbers.attributes, numbers.measured, rest.tolist(), strict=True)
     measured = [(name, cells) for name, is_measured, cells in known if is_measured]
     if measured:
@@ -119,32 +118,32 @@ def _share(
     counts, or is a mean of `parts` such sums.
 
     The statistic yes - r (yes + no) has mean 0 at the true share r. Its variance is that of the
-    noise, and of n draws with probability r: at most m n r (1 - r) for users with m records. (A
-    mean of several bits of a record does not vary more, because r (1 - r) is concave.) The interval
+    noise, and of n draws with probability r: n r (1 - r). (A mean of several bits of a record does
+    not vary more, because r (1 - r) is concave.) The interval
     contains every r that is not refused (Fieller 1954; Wilson 1927 for the sampling).
     """
-    whole, people = yes + no, numbers.records_per_unit
-    variance = cells * numbers.heldout_stddev**2 / parts
+    whole = yes + no
+    variance = cells * numbers.quality_stddev**2 / parts
 
     def spread(share: NDArray[np.float64]) -> NDArray[np.float64]:
         noise = variance * ((1 - share) ** 2 + share**2)
-        return np.sqrt(noise + people * max(whole, 1.0) * share * (1 - share))
+        return np.sqrt(noise + max(whole, 1.0) * share * (1 - share))
 
     return _ratio(name, yes, whole, spread=spread, attribute=attribute)
 
 
 def _gain(attribute: str, cells: Sequence[int], numbers: NoisyNumbers) -> PublicFigure:
     """Return how many more records the classifier reads right than the most common value does, as
-    a share of the held-out records. The interval is that of `_share`, between -1 and 1."""
+    a share of the records. The interval is that of `_share`, between -1 and 1."""
     _, common, model, _ = cells
-    whole, stddev = float(sum(cells)), numbers.heldout_stddev
+    whole, stddev = float(sum(cells)), numbers.quality_stddev
     differ = (model + common + _Z * stddev * math.sqrt(2)) / max(whole, 1.0)
-    people, differ = numbers.records_per_unit, min(max(differ, 0.0), 1.0)
+    differ = min(max(differ, 0.0), 1.0)
 
     # noise of model - common - gain (neither + common + model + both)
     def spread(gain: NDArray[np.float64]) -> NDArray[np.float64]:
         noise = stddev**2 * (2 + 4 * gain**2)
-        return np.sqrt(noise + people * max(whole, 1.0) * np.maximum(differ, np.abs(gain)))
+        return np.sqrt(noise + max(whole, 1.0) * np.maximum(differ, np.abs(gain)))
 
     return _ratio(
         GAIN, float(model - common), whole, spread=spread, attribute=attribute, least=-1.0
@@ -152,7 +151,7 @@ def _gain(attribute: str, cells: Sequence[int], numbers: NoisyNumbers) -> Public
 
 
 def _marginals(numbers: NoisyNumbers) -> Iterator[PublicFigure]:
-    """Yield total variation distances between the release and the training records. They describe
+    """Yield total variation distances between the release and the records. They describe
     these records and no others, so the intervals contain the noise alone. An upper end is never
     below 1.96 stddevs of the noise, so that lucky noise claims no precision."""
     count, moved = float(numbers.records[0]), numbers.records[1:]
@@ -180,23 +179,22 @@ def _marginals(numbers: NoisyNumbers) -> Iterator[PublicFigure]:
 
 
 def _topics(numbers: NoisyNumbers) -> PublicFigure:
-    """Return the total variation distance between the topics of held-out records and of the texts.
+    """Return the total variation distance between the topics of records and of the texts.
 
     *Upper end.* The distance is p(A) - q(A) for the best set A of topics, and the distance of the
-    held-out records is at least their share in A minus q(A). A share of n records is taken to be
+    records is at least their share in A minus q(A). A share of n records is taken to be
     normal, with variance at most 1/4n. *Lower end.* The shares of n records in k topics are on
     average at most sqrt(k/n)/2 away, and farther by sqrt(log(1/a)/2n) with probability at most a
-    (McDiarmid 1989). Users with m records count as n/m independent records. Noise and sampling get
-    half of the error probability each.
+    (McDiarmid 1989). Noise and sampling get half of the error probability each.
     """
-    moved, whole = float(numbers.topics[0]), float(numbers.heldout[:CELLS_OF_COVERAGE].sum())
+    moved, whole = float(numbers.topics[0]), float(numbers.quality[:CELLS_OF_COVERAGE].sum())
 
     def spread(share: NDArray[np.float64]) -> NDArray[np.float64]:
-        count = CELLS_OF_COVERAGE * numbers.heldout_stddev**2
+        count = CELLS_OF_COVERAGE * numbers.quality_stddev**2
         return np.sqrt(numbers.topics_stddev**2 + count * share**2)
 
     noisy = _ratio(TOPICS, moved, whole, spread=spread, attribute=None, z=_Z_OF_TWO)
-    people = max(heldout_count(numbers) / numbers.records_per_unit, 1.0)
+    people = number_of_records(numbers)
     below = math.sqrt(numbers.number_of_topics) / 2 + math.sqrt(_LOG_OF_TWO / 2)
     return replace(
         noisy,

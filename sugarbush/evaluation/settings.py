@@ -8,14 +8,14 @@ from pydantic import Field
 
 from sugarbush.settings import Count, Section
 
-DEFAULT_SHARE = 0.2  # of mu^2, for public figures (docs/log/evaluation.md)
+DEFAULT_SHARE = 0.04  # of mu^2, for public figures (docs/log/first_look.md)
 
 
 class EvaluateSettings(Section):
     """Metrics that compare synthetic with real texts: internal ones, and DP ones to publish."""
 
-    public: bool | Annotated[float, Field(gt=0, lt=1)] = False
-    """Share of the budget (of mu^2) for DP figures of quality that may be printed; true: 0.2."""
+    public: bool | Annotated[float, Field(gt=0, lt=1)] = True
+    """Share of the budget (of mu^2) that measures how good the texts are; true: 0.04."""
     show: bool = True
     """Whether metrics are computed and shown. The card counts the runs with shown metrics."""
     max_texts: Annotated[int, Field(ge=10)] = 2000

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from sugarbush.data.schema import Schema
 from sugarbush.privacy.budget import BudgetRequest
 
-RECORDS, HELDOUT_COUNTS, TOPICS = "records", "heldout", "topics"
-PARTS = (RECORDS, HELDOUT_COUNTS, TOPICS)
-# Held-out records are few, so their counts need most of the budget (docs/log/evaluation.md).
-_SHARES = {RECORDS: 0.2, HELDOUT_COUNTS: 0.6, TOPICS: 0.2}
+RECORDS, QUALITY, TOPICS = "records", "quality", "topics"
+PARTS = (RECORDS, QUALITY, TOPICS)
+# The counts of near texts and right answers decide the verdict, so they get most.
+_SHARES = {RECORDS: 0.2, QUALITY: 0.6, TOPICS: 0.2}
 
 
 def request_name(method: str, part: str) -> str:
@@ -23,13 +23,14 @@ def figure_requests(
 ) -> tuple[BudgetRequest, ...]:
     """Return the mechanisms that measure the texts of `methods`, with their shares of mu^2.
 
-    `share` is the share of all figures together. The result is empty for a share of 0.
+    `share` is the share of all figures together. One record of each unit is measured, but all
+    records count for the marginals. The result is empty for a share of 0.
     """
     if not (share and methods):
         return ()
     attributes = len(schema.names)
     pairs = 1 if attributes > 1 else 0
-    counts = {RECORDS: 1 + attributes + pairs, HELDOUT_COUNTS: 1 + attributes, TOPICS: 1}
+    counts = {RECORDS: 1 + attributes + pairs, QUALITY: 1 + attributes, TOPICS: 1}
     return tuple(
         BudgetRequest(
             name=request_name(method, part),
@@ -37,6 +38,7 @@ def figure_requests(
             share=share * _SHARES[part] / len(methods),
             pool="figures",
             setting="evaluate.public",
+            one_record=part != RECORDS,
         )
         for method in methods
         for part in PARTS

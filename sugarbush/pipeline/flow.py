@@ -21,13 +21,19 @@ from uuid import UUID
 import networkx as nx
 from filelock import FileLock, Timeout
 
-from sugarbush.errors import BudgetExceededError, FailureError, ParamsError
+from sugarbush.errors import (
+    BudgetExceededError,
+    FailureError,
+    ParamsError,
+    PoorFitError,
+    SugarbushError,
+)
 from sugarbush.paths import Roots, find_input, make_owner_only
 from sugarbush.pipeline import run_with_parent
+from sugarbush.pipeline.choices import environment_for
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.new_draw import environment_for
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 from sugarbush.progress import FLOW_VARIABLE, read_line
@@ -193,7 +199,7 @@ def run_dvc(
 
     DVC and its stage end when this process ends. If a stage fails, the reason is printed on this
     terminal. `say` does not receive the reason, because `say` may store its lines. Raises
-    BudgetExceededError if the reason is the cap, and StageFailedError for any other reason.
+    BudgetExceededError or PoorFitError if that is the reason, else StageFailedError.
     """
     restore_lock(folder)
     errors = Roots(folder).internal / LOG
@@ -217,27 +223,28 @@ def run_dvc(
             raise
     if process.returncode != 0:
         _print_new_errors(errors, old_size)
-        if (passed := _passed_cap(errors.with_name(LAST), arguments)) is not None:
-            raise BudgetExceededError(passed)
+        if (stopped := _public_stop(errors.with_name(LAST), arguments)) is not None:
+            raise stopped
         raise StageFailedError(f"dvc {' '.join(arguments)} failed; see {errors}")
 
 
-def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
-    """Return the message if a stage in `stages` would have exceeded the cap, or None. This message
-    is public, because it depends only on the ledger and the settings."""
+def _public_stop(last_error: Path, stages: Sequence[str]) -> SugarbushError | None:
+    """Return the error of a stage in `stages` whose message is public, or None: a passed cap, which
+    depends on the ledger and the settings, or a poor first look, which is released."""
+    public = {error.__name__: error for error in (BudgetExceededError, PoorFitError)}
     with suppress(OSError, ValueError, KeyError):
-        error = json.loads(last_error.read_text(encoding="utf-8"))
-        if error["stage"] in stages and error["type"] == BudgetExceededError.__name__:
-            return str(error["message"])
+        found = json.loads(last_error.read_text(encoding="utf-8"))
+        if found["stage"] in stages:
+            return public[found["type"]](str(found["message"]))
     return None
 
 
-def environment_of_dvc(*, new_draw: bool) -> dict[str, str]:
+def environment_of_dvc(*, new_draw: bool, go_on: bool = False) -> dict[str, str]:
     """Return the environment for DVC. DVC's stages use this Python and print unbuffered. With
-    `new_draw`, stages draw and charge again."""
+    `new_draw`, stages draw and charge again. With `go_on`, a poor first look stops nothing."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    own = {"PYTHONUNBUFFERED": "1", "PATH": path, **environment_for(new_draw=new_draw)}
-    return os.environ | own
+    chosen = environment_for(new_draw=new_draw, go_on=go_on)
+    return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path, **chosen}
 
 
 class RunProgress:

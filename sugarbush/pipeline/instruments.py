@@ -21,10 +21,10 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.public_figures import CELLS_OF_ATTRIBUTE, CELLS_OF_COVERAGE
-from sugarbush.evolution.nearest import nearest, nearest_few
+from sugarbush.evolution.nearest import nearest
 from sugarbush.generators.interface import Embed
+from sugarbush.quality.fit import NearTexts
 
-COVERED = 0.95  # share of the released texts with another released text within the distance
 _MOST_TOPICS, _TEXTS_OF_A_TOPIC = 10, 20
 _MOST_TEXTS = 5000  # that decide the distance, or teach a classifier
 _WEIGHT_STEPS = 1000  # parts of the weight of a text in a public histogram
@@ -36,7 +36,8 @@ _EXACT = 2**52
 class Instruments:
     """The instruments of one release with `texts` (n,) and their `labels`.
 
-    `embed` returns the embeddings of the texts from a public cache.
+    `embed` returns the embeddings of the texts from a public cache. `random` is the similarity of
+    two random records, if the first look measured it.
     """
 
     texts: Sequence[str]
@@ -44,6 +45,7 @@ class Instruments:
     schema: Schema
     embed: Embed
     seed: int
+    random: float | None = None
 
     @cached_property
     def embeddings(self) -> NDArray[np.float32]:
@@ -65,18 +67,10 @@ class Instruments:
         )
 
     @cached_property
-    def distance(self) -> float:
-        """The squared distance within which `COVERED` of the released texts have another text."""
-        if len(self.embeddings) < 2:
-            return 0.0
-        queries = self.embeddings[_thinned(np.arange(len(self.embeddings)))]
-        others = nearest_few(queries, self.embeddings, count=2)[:, 1]
-        apart = [
-            _squared(vector, self.embeddings[place])
-            for vector, place in zip(queries, others, strict=True)
-            if place >= 0
-        ]
-        return float(np.quantile(apart, COVERED)) if apart else 0.0
+    def _near(self) -> NearTexts | None:
+        """What a near text is; None for fewer than two texts."""
+        few = len(self.embeddings) < 2
+        return None if few else NearTexts(embeddings=self.embeddings, random=self.random)
 
     def queries(self) -> list[list[NDArray[np.int64]]]:
         """Return the histograms of `noisy_histogram_distances`: one query for each attribute, then
@@ -120,27 +114,26 @@ class Instruments:
         return tuple(int(query[0].argmax()) for query in self.queries()[: len(self.measured)])
 
     @property
-    def heldout_size(self) -> int:
-        """The number of cells in which a held-out record may be."""
+    def quality_size(self) -> int:
+        """The number of cells in which a record may be."""
         return CELLS_OF_COVERAGE + CELLS_OF_ATTRIBUTE * len(self.measured)
 
     @property
-    def heldout_cells(self) -> int:
-        """The number of cells in which one held-out record is, at most."""
+    def quality_cells(self) -> int:
+        """The number of cells in which one record is, at most."""
         return 1 + len(self.measured)
 
     def prepare(self) -> None:
         """Compute all instruments. This happens before the first charge."""
-        _ = self.distance, self._classifiers, self._common, self.topics
+        _ = self._near, self._classifiers, self._common, self.topics
 
-    def cells_of_heldout(
+    def cells_of_quality(
         self, embeddings: NDArray[np.float32], codes: NDArray[np.int64]
     ) -> NDArray[np.int32]:
-        """Return a held-out record's cells: covered or not, and for each attribute whether the most
+        """Return a record's cells: covered or not, and for each attribute whether the most
         common value and the classifier are right. A record without a value has no cell there."""
-        cells = np.full((len(codes), self.heldout_cells), -1, dtype=np.int32)
-        for row, place in enumerate(nearest(embeddings, self.embeddings)):
-            cells[row, 0] = _squared(embeddings[row], self.embeddings[place]) <= self.distance
+        cells = np.full((len(codes), self.quality_cells), -1, dtype=np.int32)
+        cells[:, 0] = 0 if self._near is None else self._near.cells(embeddings)
         for j, classifier in enumerate(self._classifiers):
             if classifier is not None:
                 right = classifier.predict(embeddings) == codes[:, j]
@@ -254,8 +247,3 @@ def _joint(
 ) -> NDArray[np.int64]:
     one, other = (codes[:, j] for j in pair)
     return np.where((one >= 0) & (other >= 0), one * sizes[pair[1]] + other, -1)
-
-
-def _squared(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    difference = one.astype(np.float64) - other.astype(np.float64)
-    return float((difference * difference).sum())

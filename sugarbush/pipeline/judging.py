@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from sugarbush.attributes.reader import LEAST_EXAMPLES, LabelReader, Labels, fol
 from sugarbush.errors import PoorReleaseError, RefusedReleaseError
 from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.likeness import likeness
+from sugarbush.evaluation.public_figures import PublicFigure
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.parts import Lineage
 from sugarbush.paths import Roots
@@ -29,11 +30,18 @@ _FOLDS = 5
 _MOST_TEXTS = 1000
 
 
-def judge(lineage: Lineage, labels: Labels, *, reader: LabelReader, wanted: int) -> Verdict:
+def judge(
+    lineage: Lineage,
+    labels: Labels,
+    *,
+    reader: LabelReader,
+    wanted: int,
+    measured: Sequence[PublicFigure] = (),
+) -> Verdict:
     """Return the verdict on a method's final texts.
 
     `reader` read `labels` and has the donated examples. `wanted` is the requested number of texts.
-    Guarantee: post-processing.
+    `measured` are the public figures of the texts. Guarantee: post-processing.
     """
     final, last = lineage.final, lineage.last
     reader = reader.with_sums(class_sums_of(lineage))
@@ -59,6 +67,7 @@ def judge(lineage: Lineage, labels: Labels, *, reader: LabelReader, wanted: int)
             repeated=1 - different / max(len(final), 1),
             attributes=labels.attributes,
             teaching=teaching(reader, final.texts, final.codes),
+            measured=measured,
             unlisted=unlisted(reader.counts),
         )
     )

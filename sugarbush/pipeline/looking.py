@@ -119,16 +119,14 @@ class LookRequest:
             drawing = self._drawing(store, (CENTRE, FIT, KINDS))
             sums = drawing.sums(CENTRE, lambda: self._embeddings, written.shape[1] + 1)
             centre = Centre.of(sums.value, stddev=plan.of(CENTRE).stddev)
-            near = NearTexts(
-                embeddings=written,
-                random=-1.0 if centre is None else centre.similarity - centre.similarity_error,
-            )
+            random = None if centre is None else centre.least_similarity
+            near = NearTexts(embeddings=written, random=random)
 
             def cells() -> Private[Any]:
                 return self._embeddings.map_batch(near.cells)
 
             def cells_by_value() -> Private[Any]:
-                codes = self._one_of_each(project.corpus.codes(schema.names))
+                codes = one_of_each(self.project, project.corpus.codes(schema.names))
                 return cells().zip_batch(
                     codes,
                     lambda rows, own: near.cells_by_value(
@@ -149,6 +147,7 @@ class LookRequest:
                 stddev=plan.of(KINDS).stddev,
             ),
             texts=len(texts),
+            random=random,
             ledger_ids=tuple(dict.fromkeys(ids)),
         )
         return DrawnLook(look=look, run=store.run)
@@ -160,25 +159,11 @@ class LookRequest:
     @cached_property
     def _embeddings(self) -> Private[Any]:
         encode = self.project.encoder(private=True).encode
-        return self._one_of_each(self.project.corpus.embeddings(encode))
+        return one_of_each(self.project, self.project.corpus.embeddings(encode))
 
     def _of_texts(self, function: Callable[[Sequence[str]], NDArray[np.int32]]) -> Private[Any]:
         cells = self.project.corpus.map_records(lambda records: function(records.texts))
-        return self._one_of_each(cells)
-
-    def _one_of_each(self, values: Private[Any]) -> Private[Any]:
-        """Return the values of one record of each unit. A keyed digest of the text chooses."""
-        project = self.project
-        if project.settings.privacy.unit is Unit.RECORD:
-            return values
-        key = project.key
-        keys = project.corpus.map_records(
-            lambda records: np.array(
-                [hmac.digest(key, b"look" + text.encode(), "sha256") for text in records.texts],
-                dtype="S32",
-            )
-        )
-        return values.one_of_each(project.corpus.users(), keys=keys)
+        return one_of_each(self.project, cells)
 
     def _drawing(self, store: ResultStore, names: Sequence[str]) -> _Drawing:
         """Check everything that could stop the run, if a result of `store` is missing."""
@@ -234,6 +219,20 @@ class _Drawing:
         )
 
 
+def one_of_each(project: Project, values: Private[Any]) -> Private[Any]:
+    """Return the values of one record of each unit. A keyed digest of the text chooses it."""
+    if project.settings.privacy.unit is Unit.RECORD:
+        return values
+    key = project.key
+    keys = project.corpus.map_records(
+        lambda records: np.array(
+            [hmac.digest(key, b"look" + text.encode(), "sha256") for text in records.texts],
+            dtype="S32",
+        )
+    )
+    return values.one_of_each(project.corpus.users(), keys=keys)
+
+
 _NO_FORM = FirstLook(fit=None, kinds=(), texts=0, lengths={})
 
 
@@ -281,6 +280,7 @@ def require_fit(project: Project, look: FirstLook, *, accept: bool) -> None:
     Benchmarks and the example are never stopped, nor a run whose operator goes on all the same.
     """
     settings = project.settings
+    accept = accept or settings.report.accept_poor
     if accept or settings.privacy.purpose is not Purpose.RELEASE or not look.is_poor:
         return
     raise PoorFitError(refusal(project, look))

@@ -1,19 +1,19 @@
 """Measures public figures of quality: charged mechanisms on private records, per released method.
 
-    records    training records: their number, and their distance from the release's labels
-    heldout    held-out records: covered or not, and right answers of classifiers
-    topics     held-out records: the distance of their topics from those of the released texts
+    records    their number, and their distance from the release's labels
+    quality    whether a record has a near text, and right answers of classifiers
+    topics     the distance of the records' topics from those of the released texts
 
 The instruments come from the release alone (`pipeline.instruments`). Each mechanism is charged
-before its draw. A record is in the training part or in the held-out part, and so are all records of
-a user, but the charges are composed as if every record were in both.
+before its draw. All of them read the records from which the release was made: `records` all of
+them, the others one record of each unit.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 
 from sugarbush import versions
 from sugarbush.attributes.reader import Labels
-from sugarbush.data.private_store import HELDOUT
 from sugarbush.evaluation.public_figures import (
     LEVEL,
     NoisyNumbers,
     PublicFigure,
     estimate,
-    heldout_count,
+    number_of_records,
 )
-from sugarbush.pipeline.figures_plan import HELDOUT_COUNTS, PARTS, RECORDS, TOPICS, request_name
-from sugarbush.pipeline.instruments import COVERED, Instruments, public_weights
+from sugarbush.pipeline.figures_plan import PARTS, QUALITY, RECORDS, TOPICS, request_name
+from sugarbush.pipeline.instruments import Instruments, public_weights
+from sugarbush.pipeline.looking import one_of_each
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.distances import noisy_histogram_distances
@@ -145,12 +145,9 @@ def measure(
         by_method={name: estimate(numbers.value) for name, numbers in drawn.items()},
         facts={
             name: {
-                "heldout_records": heldout_count(numbers.value),
-                "training_records": float(numbers.value.records[0]),
-                "heldout_stddev": numbers.value.heldout_stddev,
+                "records": number_of_records(numbers.value),
+                "quality_stddev": numbers.value.quality_stddev,
                 "records_stddev": numbers.value.records_stddev,
-                "covered_within": measurements[name].instruments.distance ** 0.5,
-                "covered_texts": COVERED,
             }
             for name, numbers in drawn.items()
         },
@@ -171,22 +168,23 @@ class _Measurement:
             schema=project.schema,
             embed=project.encoder(private=False).encode,
             seed=project.settings.seed,
+            random=None if project.look is None else project.look.random,
         )
 
     def prepare(self) -> None:
-        """Build the instruments, and embed the held-out records."""
+        """Build the instruments, and embed the records."""
         self.instruments.prepare()
         _ = self._embeddings
 
     @cached_property
     def _embeddings(self) -> Private[Any]:
         encode = self._project.encoder(private=True).encode
-        return self._project.corpus.embeddings(encode, part=HELDOUT)
+        return one_of_each(self._project, self._project.corpus.embeddings(encode))
 
     def draw(self, store: ResultStore, session: PrivacySession) -> Released[NoisyNumbers]:
         draws: dict[str, Callable[[PrivacySession], Released[NDArray[np.int64]]]] = {
             RECORDS: self._records,
-            HELDOUT_COUNTS: self._heldout,
+            QUALITY: self._quality,
             TOPICS: self._topics,
         }
         found = {
@@ -197,15 +195,14 @@ class _Measurement:
         numbers = NoisyNumbers(
             records=found[RECORDS].value,
             records_stddev=self._stddev(RECORDS),
-            heldout=found[HELDOUT_COUNTS].value,
-            heldout_stddev=self._stddev(HELDOUT_COUNTS),
+            quality=found[QUALITY].value,
+            quality_stddev=self._stddev(QUALITY),
             topics=found[TOPICS].value,
             topics_stddev=self._stddev(TOPICS),
             number_of_topics=instruments.number_of_topics,
             attributes=project.schema.names,
             measured=instruments.measured,
             pairs_measured=bool(instruments.pairs),
-            records_per_unit=project.settings.privacy.records_per_user,
         )
         ids = [i for part in PARTS for i in found[part].ledger_ids]
         return Released(numbers, tuple(dict.fromkeys(ids)))
@@ -223,15 +220,15 @@ class _Measurement:
             session=session,
         )
 
-    def _heldout(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
+    def _quality(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         instruments, names = self.instruments, self._project.schema.names
-        codes = self._project.corpus.codes(names, part=HELDOUT)
+        codes = one_of_each(self._project, self._project.corpus.codes(names))
         return noisy_counts(
-            self._embeddings.zip_batch(codes, instruments.cells_of_heldout),
-            size=instruments.heldout_size,
-            cells_per_record=instruments.heldout_cells,
-            stddev=self._stddev(HELDOUT_COUNTS),
-            session=session,
+            self._embeddings.zip_batch(codes, instruments.cells_of_quality),
+            size=instruments.quality_size,
+            cells_per_record=instruments.quality_cells,
+            stddev=self._stddev(QUALITY),
+            session=replace(session, records_per_unit=1),
         )
 
     def _topics(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
@@ -241,5 +238,5 @@ class _Measurement:
             queries=[[topics.texts]],
             counted=False,
             stddev=self._stddev(TOPICS),
-            session=session,
+            session=replace(session, records_per_unit=1),
         )

@@ -76,7 +76,7 @@ class FirstLook:
     `fit` is the share of the records with a near first text; None if the noise is too large for it.
     `texts` is the number of first texts. `words` are numbers of words for prompts, `lengths` those
     of the parts of a text, and `style` describes the form of the texts; each is empty if it was not
-    drawn or the noise is too large.
+    drawn or the noise is too large. `random` is the similarity of two random records, or less.
     """
 
     fit: Share | None
@@ -85,6 +85,7 @@ class FirstLook:
     words: tuple[int, ...] = ()
     lengths: dict[str, tuple[int, ...]]
     style: str = ""
+    random: float | None = None
     ledger_ids: tuple[str, ...] = ()
 
     @property
@@ -131,6 +132,7 @@ class FirstLook:
             words=tuple(fields["words"]),
             lengths={name: tuple(numbers) for name, numbers in fields["lengths"].items()},
             style=fields["style"],
+            random=fields["random"],
             ledger_ids=tuple(fields["ledger_ids"]),
         )
 

@@ -117,6 +117,11 @@ class Centre:
         return float(self.mean @ self.mean) - len(self.mean) * self.stddev**2
 
     @property
+    def least_similarity(self) -> float:
+        """The similarity less its standard error, at least 0."""
+        return max(self.similarity - self.similarity_error, 0.0)
+
+    @property
     def similarity_error(self) -> float:
         """The standard error of `similarity`."""
         noise = math.sqrt(2 * len(self.mean)) * self.stddev**2
@@ -128,11 +133,12 @@ class Centre:
 class NearTexts:
     """The cells of records beside public texts with unit vectors `embeddings` (m, d) float32.
 
-    `random` is the similarity of two random records, or less; -1 if nobody knows it.
+    `random` is the similarity of two random records, or less; if it is None, the texts alone say
+    what is near.
     """
 
     embeddings: NDArray[np.float32]
-    random: float = -1.0
+    random: float | None = None
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or len(self.embeddings) < 2:
@@ -152,13 +158,17 @@ class NearTexts:
         two = found[:, 1]
         apart[two] = _squared(self.embeddings[two], self.embeddings[around[two, 1]])
         if not two.any():
-            return np.full(len(first), self._apart(_SURELY_NEAR))
+            return np.full(len(first), self._apart(_SURELY_NEAR, default=0.0))
         local = np.nanquantile(np.where(found, apart[around], np.nan), _NEAR, axis=1)
-        return np.asarray(np.clip(local, self._apart(_SURELY_NEAR), self._apart(_ABOVE_RANDOM)))
+        surely, random = (
+            self._apart(_SURELY_NEAR, default=0.0),
+            self._apart(_ABOVE_RANDOM, default=4.0),
+        )
+        return np.asarray(np.clip(local, surely, random))
 
-    def _apart(self, part: float) -> float:
+    def _apart(self, part: float, *, default: float) -> float:
         """The squared distance at a part of the way from random records to equality."""
-        return 2 * (1 - self.random) * (1 - part)
+        return default if self.random is None else 2 * (1 - self.random) * (1 - part)
 
     def cells(self, embeddings: NDArray[np.float32]) -> NDArray[np.int32]:
         """Return 1 for each record (n, d) whose nearest text is near, and 0 for others: (n,)."""

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from sugarbush.attributes.reader import ReadAttribute
 from sugarbush.evaluation.likeness import LEAST_DONATED, Likeness
+from sugarbush.evaluation.public_figures import ACCURACY, COVERAGE, GAIN, PublicFigure
+from sugarbush.quality.first_look import GOOD_FIT, POOR_FIT
 
 Grade = Literal["good", "fair", "poor"]
 _ORDER: tuple[Grade, ...] = ("good", "fair", "poor")
@@ -20,6 +22,7 @@ _MOST_REASONS = 5
 _ENOUGH_DONATED = 20
 _LEAST_SIGNAL = 1.5
 _MOST_UNLISTED = 0.3
+_LEAST_GAIN = 0.05  # of right answers, over the most common value, of a release that teaches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,7 @@ class VerdictFacts:
     is the number of released texts that the records scored, or None for a method without scores.
     `unlisted` maps an attribute to the DP share of the records without one of its listed values.
     `considered` is the number of texts from which the release was chosen; None without a choice.
+    `measured` are the public figures of the release; empty if nothing was measured.
     """
 
     texts: int
@@ -64,6 +68,7 @@ class VerdictFacts:
     repeated: float = 0.0
     attributes: Sequence[ReadAttribute] = ()
     teaching: Teaching | None = None
+    measured: Sequence[PublicFigure] = ()
     unlisted: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -73,7 +78,8 @@ class Verdict:
 
     A note says what a better schema could do, and is no reason for the grade.
 
-    `training` is None if nobody can tell, because no donated example has labels. `figures` are the
+    `training` is None if nobody can tell, because nothing measured it and no donated example has
+    labels. `figures` are the
     measured values behind the reasons.
     """
 
@@ -106,6 +112,8 @@ def make_verdict(facts: VerdictFacts) -> Verdict:
     training: Literal["good", "poor"] | None = None
     if facts.teaching is not None:
         training = "poor" if facts.teaching.less else "good"
+    if gains := [figure for figure in facts.measured if figure.name == GAIN]:
+        training = "good" if any(gain.low > 0 for gain in gains) and training != "poor" else "poor"
     return Verdict(
         grade=findings[0][0] if findings else "good",
         reasons=tuple(reason for _, reason in findings[:_MOST_REASONS]),
@@ -126,6 +134,7 @@ def _figures(facts: VerdictFacts) -> dict[str, float]:
         }
     if (taught := facts.teaching) is not None:
         figures |= {"taught_by_release": taught.release, "taught_by_donated": taught.donated}
+    figures |= {figure.title: figure.value for figure in facts.measured}
     figures |= {f"shown_{a.name}": a.shown for a in facts.attributes}
     return {name: round(value, 3) for name, value in figures.items() if value is not None}
 
@@ -148,7 +157,11 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
     if not facts.texts:
         yield "poor", "the release has no text"
         return
-    yield from _of_likeness(facts.likeness, donated=facts.donated)
+    coverage = next((figure for figure in facts.measured if figure.name == COVERAGE), None)
+    if coverage is not None:
+        yield _of_coverage(coverage)
+    if coverage is None or facts.likeness is not None:
+        yield from _of_likeness(facts.likeness, donated=facts.donated)
     if facts.signal is not None and facts.signal < _LEAST_SIGNAL:
         reason = "the records' scores are hardly more than noise: use more records or more epsilon"
         yield "fair", reason
@@ -165,7 +178,42 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
         yield grade, f"{facts.repeated:.0%} of the texts repeat an earlier text"
     if facts.scored is not None and facts.scored < facts.texts / 2:
         yield "fair", f"the records scored only {facts.scored:,} of the {facts.texts:,} texts"
+    yield from _of_learning(facts.measured)
     yield from _of_labels(facts)
+
+
+def _of_coverage(figure: PublicFigure) -> tuple[Grade, str]:
+    said = f"{_interval(figure)} of the records have a text like them in the release"
+    if figure.high < POOR_FIT:
+        return "poor", f"only {said}"
+    if figure.value < GOOD_FIT:
+        return "fair", f"{said}; good releases have {GOOD_FIT:.0%}"
+    return "good", said
+
+
+def _of_learning(measured: Sequence[PublicFigure]) -> Iterator[tuple[Grade, str]]:
+    """What a model that is trained on the release tells about the records, by attribute."""
+    right = {str(f.attribute): f for f in measured if f.name == ACCURACY}
+    gains = [figure for figure in measured if figure.name == GAIN]
+    if unlearned := [gain for gain in gains if gain.low <= 0]:
+        grade: Grade = "poor" if all(gain.high < _LEAST_GAIN for gain in gains) else "fair"
+        names = ", ".join(str(gain.attribute) for gain in unlearned)
+        yield (
+            grade,
+            f"poor for training: a model that learns {names} from the release was not shown to be "
+            "better than always answering the most common value",
+        )
+    for gain in gains:
+        if gain.low > 0:
+            yield (
+                "good",
+                f"a model that learns {gain.attribute} from the release is right for "
+                f"{_interval(right[str(gain.attribute)])} of the records",
+            )
+
+
+def _interval(figure: PublicFigure) -> str:
+    return f"{figure.value:.0%} ({figure.low:.0%} to {figure.high:.0%})"
 
 
 def _of_likeness(likeness: Likeness | None, *, donated: int) -> Iterator[tuple[Grade, str]]:
@@ -205,7 +253,8 @@ def _of_labels(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
                 f"{teaching.donated:.0%}"
             ),
         )
-    if unread := [a.name for a in facts.attributes if a.is_unverified]:
+    shown = {figure.attribute for figure in facts.measured if figure.name == GAIN}
+    if unread := [a.name for a in facts.attributes if a.is_unverified and a.name not in shown]:
         names = ", ".join(unread)
         reason = f"nothing shows whether labels are true: too few donated texts tell their {names}"
         yield "fair", reason

@@ -22,8 +22,8 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, LedgerError, ParamsError, PrivacyError, StorageError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.crt import CRT, LEDGER
+from sugarbush.pipeline.choices import VARIABLE
 from sugarbush.pipeline.flow import PipelineStages, publish_artifacts
-from sugarbush.pipeline.new_draw import VARIABLE
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining

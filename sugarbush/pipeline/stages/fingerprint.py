@@ -32,9 +32,9 @@ from sugarbush.data.reading import digest_of_files, digest_of_source
 from sugarbush.data.remote import Database, source_of
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file
+from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import charges_of_releases
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan

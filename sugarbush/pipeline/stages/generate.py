@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from sugarbush.methods.interface import TrainedMethod
 from sugarbush.paths import require
+from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.method_output import write_final_set
 from sugarbush.pipeline.method_stages import generated
-from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import (
     FILE,

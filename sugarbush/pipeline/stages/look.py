@@ -10,8 +10,8 @@ Without a fit, the stage writes its result and stops the run.
 from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
+from sugarbush.pipeline.choices import goes_on, wants_new_draw
 from sugarbush.pipeline.looking import FILE, STAGE, LookRequest, require_fit
-from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import write_release
 
@@ -30,4 +30,4 @@ def run(project: Project) -> None:
             run=drawn.run,
             ledger=project.ledger(),
         )
-    require_fit(project, drawn.look, accept=False)
+    require_fit(project, drawn.look, accept=goes_on())

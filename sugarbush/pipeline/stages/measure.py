@@ -10,8 +10,8 @@ The stage runs only if `evaluate.public` is set.
 from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
+from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.measuring import FILE, STAGE, MeasuredRelease, measure
-from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import (
     final_folder,

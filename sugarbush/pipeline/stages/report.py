@@ -105,7 +105,7 @@ def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
         written_afterwards=text_counts(lineage)["written_afterwards"],
         asked=Released(counts_of(final.codes, schema), ids),
         labels=Released(labels.attributes, ids),
-        verdict=Released(_verdict(project, method, lineage, labels), ids),
+        verdict=_verdict(project, method, lineage, labels, ids=ids),
         texts=Released(texts, ids),
         rounds=tuple(
             RoundData(**vars(_scored_data(each)), number=each.number, survivors=each.survivors)
@@ -127,14 +127,18 @@ def _scored_data(scored: Scored) -> ScoredData:
     )
 
 
-def _verdict(project: Project, method: Method, lineage: Lineage, labels: Labels) -> Verdict:
-    metadata = read_metadata(project.roots)
-    return judge(
+def _verdict(
+    project: Project, method: Method, lineage: Lineage, labels: Labels, *, ids: Sequence[str]
+) -> Released[Verdict]:
+    metadata, figures = read_metadata(project.roots), read_figures(project.roots)
+    verdict = judge(
         lineage,
         labels,
         reader=project.label_reader(metadata, method),
         wanted=project.settings.release.size(metadata.count),
+        measured=() if figures is None else figures.by_method.get(method.name, ()),
     )
+    return Released(verdict, tuple(ids) if figures is None else (*ids, *figures.ledger_ids))
 
 
 def _map(final: Population, encode: Embed) -> EmbeddingMap:

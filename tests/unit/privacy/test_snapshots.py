@@ -10,7 +10,7 @@ import pytest
 from sugarbush.api.ledgers import open_ledger
 from sugarbush.errors import StorageError
 from sugarbush.paths import state_root
-from sugarbush.pipeline.new_draw import VARIABLE
+from sugarbush.pipeline.choices import VARIABLE
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.snapshots import Snapshots
