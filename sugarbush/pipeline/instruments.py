@@ -67,10 +67,11 @@ class Instruments:
         )
 
     @cached_property
-    def _near(self) -> NearTexts | None:
-        """What a near text is; None for fewer than two texts."""
-        few = len(self.embeddings) < 2
-        return None if few else NearTexts(embeddings=self.embeddings, random=self.random)
+    def near(self) -> NearTexts | None:
+        """What a near text is; None without texts."""
+        if not len(self.embeddings):
+            return None
+        return NearTexts(embeddings=self.embeddings, random=self.random)
 
     def queries(self) -> list[list[NDArray[np.int64]]]:
         """Return the histograms of `noisy_histogram_distances`: one query for each attribute, then
@@ -125,7 +126,7 @@ class Instruments:
 
     def prepare(self) -> None:
         """Compute all instruments. This happens before the first charge."""
-        _ = self._near, self._classifiers, self._common, self.topics
+        _ = self.near, self._classifiers, self._common, self.topics
 
     def cells_of_quality(
         self, embeddings: NDArray[np.float32], codes: NDArray[np.int64]
@@ -133,7 +134,7 @@ class Instruments:
         """Return a record's cells: covered or not, and for each attribute whether the most
         common value and the classifier are right. A record without a value has no cell there."""
         cells = np.full((len(codes), self.quality_cells), -1, dtype=np.int32)
-        cells[:, 0] = 0 if self._near is None else self._near.cells(embeddings)
+        cells[:, 0] = 0 if self.near is None else self.near.cells(embeddings)
         for j, classifier in enumerate(self._classifiers):
             if classifier is not None:
                 right = classifier.predict(embeddings) == codes[:, j]

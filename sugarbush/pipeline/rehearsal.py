@@ -276,7 +276,8 @@ def _rehearsed(
     )
 
     inputs = first_inputs(project, public)
-    if not inputs.public.length.numbers:  # the first look measures the lengths later
+    known = bool(inputs.public.length.numbers)
+    if not known:  # the first look measures the lengths later
         length = inputs.public.length.model_copy(update={"words": _WORDS})
         inputs = replace(inputs, public=replace(inputs.public, length=length))
     first = method.first_requests(inputs, count=count)
@@ -302,7 +303,7 @@ def _rehearsed(
     if in_rounds and (reached := within_reach(texts, reader, count=size)):
         judged = tuple(Answer(text=reached[i % len(reached)]) for i in range(size))
         targets = open_targets(len(judged), project.schema)
-    figures = measure(judged, targets, words=words, reader=reader)
+    figures = measure(judged, targets, words=words if known else None, reader=reader)
     if texts:
         figures = replace(figures, kinds=public_kinds(texts, reader))
     usage = usage_of(answers)

@@ -141,8 +141,8 @@ class NearTexts:
     random: float | None = None
 
     def __post_init__(self) -> None:
-        if self.embeddings.ndim != 2 or len(self.embeddings) < 2:
-            raise InvariantError("a fit needs at least two texts")
+        if self.embeddings.ndim != 2 or not len(self.embeddings):
+            raise InvariantError("a fit needs texts")
 
     @cached_property
     def distances(self) -> NDArray[np.float64]:
@@ -150,7 +150,7 @@ class NearTexts:
 
         Most of the texts around it have another text within this distance. Copies are one text.
         """
-        count = min(_NEIGHBOURS, len(self.embeddings) - 1) + 1
+        count = min(_NEIGHBOURS + 1, max(len(self.embeddings), 2))
         around = nearest_few(self.embeddings, self.embeddings, count=count)
         first = around[:, 0]  # a text itself, or the text that it copies
         found = around >= 0

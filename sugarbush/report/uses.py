@@ -15,6 +15,7 @@ from sugarbush.evaluation.public_figures import (
     TOPICS,
     PublicFigure,
 )
+from sugarbush.quality.first_look import GOOD_FIT
 from sugarbush.report.model import PublicQuality
 
 NOT_MEASURED = (
@@ -23,8 +24,8 @@ NOT_MEASURED = (
 )
 _MOST_VALUES = 5  # missing values of an attribute that are listed
 TITLES = {
-    COVERAGE: "coverage of held-out records",
-    TOPICS: "error of the shares of topics, against held-out records",
+    COVERAGE: "records with a text like them",
+    TOPICS: "error of the shares of topics",
     MARGINALS: "error of the shares of values",
     PAIRS: "error of the shares of pairs of values",
     ACCURACY: "right answers of a classifier that learned from the texts",
@@ -81,7 +82,7 @@ def uses(
         right = by_title[f"{ACCURACY}.{gain.attribute}"]
         yield (
             f"{gain.attribute} can be learned: a classifier that was trained on these texts "
-            f"reads {_percent(right)} of held-out records right. This is {100 * gain.value:.0f} "
+            f"reads {_percent(right)} of the records right. This is {100 * gain.value:.0f} "
             "points more than always answering the most common value."
         )
     if others := [str(gain.attribute) for gain in gains if gain.low <= 0]:
@@ -91,15 +92,12 @@ def uses(
         )
     if (coverage := by_title.get(COVERAGE)) is not None:
         yield (
-            f"{_percent(coverage)} of held-out records have a released text nearby (95% would be "
-            "like the released texts among themselves). The rest is not represented. Do not "
+            f"{_percent(coverage)} of the records have a text like them in the release (texts of "
+            f"the same kind: {GOOD_FIT:.0%} and more). The rest is not represented. Do not "
             "conclude from a missing subject that nobody wrote about it."
         )
     if (topics := by_title.get(TOPICS)) is not None:
-        yield (
-            f"The shares of topics (clusters of the texts) are wrong by {_percent(topics)} for new "
-            "records."
-        )
+        yield (f"The shares of topics (clusters of the texts) are wrong by {_percent(topics)}.")
     shares = [f for f in figures if f.name == MARGINALS and f.attribute is not None]
     if shares:
         worst = max(shares, key=lambda figure: figure.high)

@@ -48,29 +48,24 @@ def test_the_cells_of_a_record_do_not_depend_on_other_records(seed: int, size: i
     vectors = unit(rng.normal(size=(size, 16)))
     vectors[0] = VECTORS[0]  # a record that equals a released text
     codes = np.stack([rng.integers(-1, n, size) for n in (4, 3, 3)], axis=1)
-    whole = TOOLS.cells_of_heldout(vectors, codes)
+    whole = TOOLS.cells_of_quality(vectors, codes)
     topics = TOOLS.topics.cells(vectors)
     for row in range(size):
         one = slice(row, row + 1)
-        assert (TOOLS.cells_of_heldout(vectors[one], codes[one]) == whole[one]).all()
+        assert (TOOLS.cells_of_quality(vectors[one], codes[one]) == whole[one]).all()
         assert (TOOLS.topics.cells(vectors[one]) == topics[one]).all()
         assert (TOOLS.cells_of_records(codes[one]) == TOOLS.cells_of_records(codes)[one]).all()
 
 
 def test_a_record_is_in_one_cell_of_coverage_and_of_each_attribute() -> None:
-    cells = TOOLS.cells_of_heldout(VECTORS, CODES)
-    assert cells.shape == (90, TOOLS.heldout_cells)
+    cells = TOOLS.cells_of_quality(VECTORS, CODES)
+    assert cells.shape == (90, TOOLS.quality_cells)
     assert (cells[:, 0] == 1).all()  # a released text is near itself
     for column in (1, 2):
         start = 2 + 4 * (column - 1)
         assert ((cells[:, column] >= start) & (cells[:, column] < start + 4)).all()
     assert (cells[:, 3] == -1).all()  # the release has no label of `rare`
-    assert cells.max() < TOOLS.heldout_size
-
-
-def test_nearly_all_released_texts_have_another_one_within_the_distance() -> None:
-    apart = ((VECTORS[:, None] - VECTORS[None]) ** 2).sum(axis=2) + 9 * np.eye(90)
-    assert 0.94 <= (apart.min(axis=1) <= TOOLS.distance + 1e-9).mean() <= 0.97
+    assert cells.max() < TOOLS.quality_size
 
 
 def test_records_with_the_shares_of_the_release_are_at_distance_0() -> None:
@@ -124,7 +119,7 @@ def test_a_small_release_of_equal_texts_without_labels_can_be_measured(size: int
         texts=("a",) * size, labels=labels, schema=SCHEMA, embed=lambda texts: vectors, seed=1
     )
     tools.prepare()
-    cells = tools.cells_of_heldout(VECTORS[:3], CODES[:3])
+    cells = tools.cells_of_quality(VECTORS[:3], CODES[:3])
     assert cells.tolist() == [[1, -1, -1, -1], [0, -1, -1, -1], [0, -1, -1, -1]]
     assert (tools.cells_of_records(CODES) == -1).all()
     assert [len(query) for query in tools.queries()] == [1, 1, 1, 1]
@@ -134,8 +129,8 @@ def test_a_small_release_of_equal_texts_without_labels_can_be_measured(size: int
 def test_a_large_release_is_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sugarbush.pipeline.instruments._MOST_TEXTS", 45)
     tools = instruments()
-    assert 0.5 * TOOLS.distance < tools.distance < 2 * TOOLS.distance
     tools.prepare()
+    assert (tools.cells_of_quality(VECTORS, CODES)[:, 1] >= 2).all()
 
 
 @pytest.mark.parametrize("dim", [16, 384])
@@ -160,10 +155,11 @@ def test_coverage_and_topics_are_decided_by_exact_distances(dim: int, spread: fl
     for record, row in enumerate(records.astype(np.float64)):
         exact = min(float((offset * offset).sum()) for offset in row - rows)
         for limit, covered in ((exact, 1), (float(np.nextafter(exact, 0)), 0)):
-            tools.__dict__["distance"] = limit
+            assert tools.near is not None
+            tools.near.__dict__["distances"] = np.full(len(texts), limit)
             several = np.roll(records, -record, axis=0)[:7]
-            beside = tools.cells_of_heldout(several, np.full((7, 3), -1))
-            alone = tools.cells_of_heldout(several[:1], np.full((1, 3), -1))
+            beside = tools.cells_of_quality(several, np.full((7, 3), -1))
+            alone = tools.cells_of_quality(several[:1], np.full((1, 3), -1))
             assert beside[0, 0] == alone[0, 0] == covered
     centres = tools.topics.centres.astype(np.float64)
     apart = ((records.astype(np.float64)[:, None] - centres) ** 2).sum(axis=2)
