@@ -35,7 +35,7 @@ def test_only_a_gain_that_is_shown_makes_an_attribute_learnable() -> None:
     ]
     learnable, others = uses(figures, {})
     assert learnable.startswith("topic can be learned")
-    assert "80% (75% to 85%) of held-out records right" in learnable
+    assert "80% (75% to 85%) of the records right" in learnable
     assert "30 points more" in learnable
     assert others.startswith("Do not train a classifier of tone on these texts")
 
