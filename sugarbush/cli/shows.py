@@ -25,7 +25,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import final_folder, method_folder, text_of_row
 from sugarbush.pipeline.settings import FILE, load_params
-from sugarbush.pipeline.stages.fingerprint import has_old_card
+from sugarbush.pipeline.stages.fingerprint import problem_of_card
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
 _WIDTH = 300  # characters of a text
@@ -42,8 +42,7 @@ def show_stage(
         case "metadata":
             _metadata(Artifacts(base), rows, console)
         case "initial":
-            path = roots.released / "initial" / chosen / "candidates.parquet"
-            _texts(pd.read_parquet(require(path, left_by=f"initialise@{chosen}")), rows, console)
+            _texts(Artifacts(base).initial(chosen).candidates, rows, console)
         case "evolve":
             _rounds(roots.released / "evolve" / chosen, chosen, console)
         case "synthetic":
@@ -76,7 +75,7 @@ def _synthetic(path: Path, schema: Schema) -> pd.DataFrame:
 
 def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     table = Table(show_lines=True)
-    names = [c for c in frame.columns if c not in {"text"} and not c.startswith("code_")]
+    names = [name for name in frame.columns if name != "text"]
     table.add_column("text", ratio=3)
     table.add_column("values", ratio=2)
     for _, row in frame.head(rows).iterrows():
@@ -167,14 +166,5 @@ def print_dropped_rows(project: Project) -> None:
 def _warn_of_an_old_card(base: Path) -> None:
     """Print a warning if the totals on the card may be too small. The terminal gets the warning, so
     that other programs can read the output."""
-    if not (base / FILE).exists() or not has_old_card(project := open_project(base)):
-        return
-    ledger = project.ledger()
-    print(
-        "sugarbush: this card is older than the ledger or belongs to another ledger, so its totals "
-        "may be too small. For a new card, run: sugarbush run"
-        if ledger.path.exists()
-        else f"sugarbush: the ledger of dataset '{ledger.dataset}' is not on this machine, so it "
-        "is unknown whether this card counts all charges",
-        file=sys.stderr,
-    )
+    if (base / FILE).exists() and (problem := problem_of_card(open_project(base))) is not None:
+        print(f"sugarbush: {problem}", file=sys.stderr)

@@ -24,7 +24,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import UUID
 
-from sugarbush.data.formats.row_wise import NotRowWiseError, row_wise_select
+from sugarbush.data.formats.row_wise import (
+    DependsOnTimeError,
+    NotRowWiseError,
+    row_wise_select,
+)
 from sugarbush.data.formats.rows import ROWS_SETTING, Reading, Row, add_paths, require_columns
 from sugarbush.data.remote import SQLITE, Database
 from sugarbush.errors import InputError, UsageError
@@ -150,6 +154,13 @@ def _require_row_wise(
             quote = connection.dialect.identifier_preparer.quote_identifier
             names = [name for name in (table.schema, table.name) if name is not None]
             _check_table(connection, names, ".".join(map(quote, names)), _MOST_VIEWS)
+    except DependsOnTimeError as error:
+        raise InputError(
+            f"{database}: {where} has {error}, so its rows depend on the time of the query, and "
+            "each day would be charged again. Write the date itself, such as DATE '2026-01-31', in "
+            f"{reading.table_setting}. If you know that no row depends on others, you may set "
+            f"{ROWS_SETTING}: false; the release card will say so"
+        ) from None
     except NotRowWiseError as error:
         raise InputError(
             f"{database}: {where} has {error}, so its rows may depend on other rows: one more row "
@@ -187,7 +198,7 @@ def _check_table(connection: Connection, names: Sequence[str], sql: str, most_vi
     try:
         _check_select(connection, definition, most_views - 1)
     except NotRowWiseError as error:
-        raise NotRowWiseError(f"a view with {str(error).removeprefix('a view with ')}") from None
+        raise type(error)(f"a view with {str(error).removeprefix('a view with ')}") from None
 
 
 def _definition_in_sqlite(connection: Connection, names: Sequence[str], _: str) -> str | None:

@@ -253,7 +253,7 @@ def test_a_row_that_may_depend_on_other_rows_is_refused(
         read(views, table=query)
     assert CANARY not in str(refusal.value) and "\n" not in str(refusal.value)
     names = Database(views, Path())
-    with pytest.raises(InputError, match="may depend on other rows"):
+    with pytest.raises(InputError, match=r"depend on (other rows|the time)"):
         column_names(names, required={}, setting="--from", options=ReadOptions(table=query))
 
 
@@ -295,6 +295,46 @@ def test_a_query_of_sqlite_that_may_depend_on_other_rows_is_refused(
     assert len(read(URL, base=letters, table="good")) == 2
     assert len(read(URL, base=letters, table='select id, "text" from "letters" where stars>0')) == 2
     assert read(URL, base=letters, table="select id, text from letters where stars in (stars)")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "day < DATE 'today'",
+        "day < date 'now'",
+        "day = 'yesterday'::date",
+        "at < timestamp 'tomorrow'",
+        "at < ' NOW '::timestamp",
+        "at < 'today 08:00'::timestamp",
+        "at < 'now()'",
+        "at < CAST('today' AS date)",
+        "at < 'tomorrow UTC'::timestamptz",
+        "day IN ('2026-01-31', 'today')",
+        "day BETWEEN 'yesterday' AND 'today'",
+        "day < CURRENT_DATE - 30",
+        "at < localtimestamp",
+    ],
+)
+def test_a_query_that_depends_on_the_time_is_refused(letters: Path, condition: str) -> None:
+    with closing(sqlite3.connect(letters / "my shop?.db")) as database, database:
+        database.execute("CREATE VIEW new AS SELECT id, text FROM letters WHERE id < current_date")
+    for table in (f"SELECT id, text FROM letters WHERE {condition}", "new"):
+        with pytest.raises(InputError, match="depend on the time of the query"):
+            read(URL, base=letters, table=table)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "text NOT LIKE '%today%'",
+        "text NOT LIKE 'now'",
+        "text <> 'right now'",
+        "text <> '2026-01-31'",
+        "text <> 'infinity'",
+    ],
+)
+def test_a_condition_on_words_is_no_time(letters: Path, condition: str) -> None:
+    read(URL, base=letters, table=f"SELECT id, text FROM letters WHERE {condition}")
 
 
 def test_a_view_that_is_found_by_its_columns_is_checked_too(tmp_path: Path) -> None:

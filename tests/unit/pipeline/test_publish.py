@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 from sugarbush.cli.main import app
 from sugarbush.errors import MissingInputError, ParamsError, PrivacyError, StorageError
 from sugarbush.pipeline import publish
+from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.publications import Published, open_publications
@@ -139,6 +141,16 @@ def test_a_folder_that_is_not_new_is_refused(project: Project, tmp_path: Path) -
 def test_a_card_that_is_older_than_the_ledger_is_refused(project: Project, tmp_path: Path) -> None:
     project.ledger().charge(DiscreteGaussian(stddev=400.0), stage="other", run="r")
     refused(project, tmp_path / "out", PrivacyError, "older than the ledger")
+
+
+def test_a_card_that_is_older_than_the_ledger_is_read_with_a_warning(project: Project) -> None:
+    artifacts = Artifacts(project.base)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        card = artifacts.card()
+    project.ledger().charge(DiscreteGaussian(stddev=400.0), stage="other", run="r")
+    with pytest.warns(UserWarning, match="older than the ledger"):
+        assert artifacts.card() == card
 
 
 def test_a_project_without_a_card_is_refused(project: Project, tmp_path: Path) -> None:
