@@ -21,7 +21,7 @@ The HMACs form a chain. An edited, reordered or deleted line breaks the chain. T
 the last seal, so the ledger detects missing last lines. Lines of version 0.1 have no seal; the
 first sealed line covers them. Anyone with the key can forge a ledger. An older copy of a ledger has
 valid seals, so the ledger also checks the results. If a released folder or a finished result names
-a charge that the ledger lacks, the ledger accepts no new charge.
+a charge that the ledger lacks, the ledger accepts no new charge, and no card states its total.
 
 Entries of one plan form a group: their events were fixed before the first of them was drawn. The
 total of one group is the epsilon of its composition. The total of several groups is the bound for
@@ -193,8 +193,14 @@ class Ledger:
                     self._append(json.dumps(fields, separators=(",", ":")).encode(), chain)
 
     def shown(self) -> Mapping[str, int]:
-        """Return how often exact figures on real texts were shown, by `what` of `note_shown`."""
-        return dict(Counter(what for what, _ in self._chain().shown))
+        """Return how often exact figures on real texts were shown, by `what` of `note_shown`.
+
+        Figures that a run of the dataset with another purpose showed count, too: whoever saw them
+        can choose by them, also if the settings declared the data public at that time.
+        """
+        others = set(self.folder.parent.glob(f"*/{self.dataset}.jsonl")) - {self.path}
+        chains = [self._chain(), *(_read(path, self.state) for path in sorted(others))]
+        return dict(Counter(what for chain in chains for what, _ in chain.shown))
 
     def cap_raises(self) -> tuple[CapRaise, ...]:
         """Return every raise of the stored cap, oldest first."""
@@ -217,12 +223,16 @@ class Ledger:
     def snapshot(self) -> Ledger:
         """Return a read-only copy of the present ledger, without later charges.
 
-        A snapshot of a snapshot reads the file again. The copy has no fingerprints, because anyone
+        Whatever states an epsilon reads a snapshot. So this method raises LedgerError if the ledger
+        is an older copy, which lacks charges that results name: its total would be too small. A
+        snapshot of a snapshot reads the file again. The copy has no fingerprints, because anyone
         could compare the fingerprints of two releases.
         """
         ledger = copy.copy(self)
+        named = self._named()  # before the charges, because another process may charge in between
         chain = _read(self.path, self.state)
         entries = tuple(replace(entry, dataset_fingerprint=()) for entry in chain.entries)
+        self._refuse_missing_charges(entries, named)
         ledger.fixed_chain, ledger.reservation = replace(chain, entries=entries), None
         ledger.before_charge = _nothing
         ledger.paid_for = dict
@@ -252,7 +262,7 @@ class Ledger:
         """
         with self._locked():
             chain, events = self._chain(), tuple(events)
-            self._refuse_missing_charges(chain.entries)
+            self._refuse_missing_charges(chain.entries, self._named())
             if self.reservation is not None and self.reservation.covers(events):
                 return
             others = self._reserved_by_others()
@@ -284,7 +294,7 @@ class Ledger:
         self.before_charge()
         with self._locked():
             chain = self._chain()
-            self._refuse_missing_charges(chain.entries)
+            self._refuse_missing_charges(chain.entries, self._named())
             others = self._reserved_by_others()
             reserved = () if self.reservation is None else self.reservation.of(event)
             if reserved:
@@ -391,12 +401,16 @@ class Ledger:
 
         Returns the path of the result or folder, by id.
         """
-        return self._missing(self.entries())
+        named = self._named()
+        return self._missing(self.entries(), named)
 
-    def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
+    def _named(self) -> dict[str, Path]:
+        """Return the charges that finished results and released folders name."""
         named = _ids_of_results(self.state / "draws", f"{self._purpose}-{self.dataset}")
         named |= _ids_of_trainings(self.state / "draws" / self.dataset)
-        named |= self.paid_for()
+        return named | dict(self.paid_for())
+
+    def _missing(self, entries: tuple[Entry, ...], named: Mapping[str, Path]) -> dict[str, Path]:
         ids = {entry.id for entry in entries}
         if named.keys() <= ids:
             return {}
@@ -615,8 +629,10 @@ class Ledger:
     def _chain(self) -> _Chain:
         return _read(self.path, self.state) if self.fixed_chain is None else self.fixed_chain
 
-    def _refuse_missing_charges(self, entries: tuple[Entry, ...]) -> None:
-        missing = self._missing(entries)
+    def _refuse_missing_charges(
+        self, entries: tuple[Entry, ...], named: Mapping[str, Path]
+    ) -> None:
+        missing = self._missing(entries, named)
         if missing:
             file = next(iter(missing.values()))
             raise LedgerError(

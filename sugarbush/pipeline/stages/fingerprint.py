@@ -130,6 +130,22 @@ def has_old_card(project: Project) -> bool:
     return lacks_charge or any(head not in text for text in shown.values())
 
 
+def old_card_notice(project: Project) -> str | None:
+    """Return a warning if the totals on the card may be too small, or None."""
+    if not has_old_card(project):
+        return None
+    ledger = project.ledger()
+    if ledger.path.exists():
+        return (
+            "this card is older than the ledger or belongs to another ledger, so its totals may be "
+            "too small. For a new card, run: sugarbush run"
+        )
+    return (
+        f"the ledger of dataset '{ledger.dataset}' is not on this machine, so it is unknown "
+        "whether this card counts all charges"
+    )
+
+
 def resolved_settings(project: Project) -> dict[str, Any]:
     """Return the content of settings.json. All values are public, because DVC sees them."""
     return {
