@@ -25,11 +25,12 @@ from urllib.parse import quote
 from uuid import UUID
 
 from sugarbush.data.formats.row_wise import NotRowWiseError, row_wise_select
-from sugarbush.data.formats.rows import ROWS_SETTING, Reading, Row, add_paths, require_columns
+from sugarbush.data.formats.rows import Reading, Row, add_paths, require_columns
 from sugarbush.data.remote import SQLITE, Database
 from sugarbush.errors import InputError, UsageError
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
+from sugarbush.privacy.remarks import ROWS_SETTING
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

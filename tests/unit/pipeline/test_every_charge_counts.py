@@ -244,7 +244,7 @@ def test_an_older_copy_of_the_ledger_states_no_epsilon(state: Path, tmp_path: Pa
         lambda: release.publish(tmp_path / "out", publication=COMPLETE),
         lambda: spending_of(ledger_of(state).snapshot(), release.ledger_ids),
     ):
-        with pytest.raises(LedgerError, match="charges that results name.* restore the ledger"):
+        with pytest.raises(LedgerError, match=r"charges that results name.* restore the ledger"):
             states()
     assert not (tmp_path / "out").exists() and not (state / "publications").exists()
     shutil.rmtree(state / "ledgers")
@@ -398,4 +398,4 @@ def test_figures_shown_while_the_data_was_declared_public_are_on_the_card(state:
     assert release.card is not None
     assert "for this dataset: results without DP (1), evaluation (1)." in release.card["tuning"]
     assert ledger_of(state).shown() == {"evaluation": 1, "results without DP": 1}
-    assert not ledger_of(state)._chain().shown
+    assert not [line for line in ledger_of(state).path.read_text().splitlines() if "shown" in line]
