@@ -37,7 +37,7 @@ from sugarbush.pipeline.released import (
     values_of,
 )
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
-from sugarbush.pipeline.stages.fingerprint import problem_of_card
+from sugarbush.pipeline.stages.fingerprint import old_card_notice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +177,11 @@ class Artifacts:
         )
 
     def card(self) -> dict[str, Any]:
-        """Load the release card that stage report wrote. A UserWarning says if its totals may be
-        too small, because the ledger has changed since then."""
+        """Load the release card that stage report wrote. Warns if it lacks later charges."""
         path = require(self.roots.published / "release_card.json", left_by="report")
-        if (problem := problem_of_card(open_project(self.base))) is not None:
-            warnings.warn(problem, stacklevel=2)
+        project = open_project(self.base)
+        if project.ledger().path.exists() and (notice := old_card_notice(project)) is not None:
+            warnings.warn(notice, stacklevel=2)
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return card
 

@@ -29,11 +29,12 @@ from sugarbush.data.formats.row_wise import (
     NotRowWiseError,
     row_wise_select,
 )
-from sugarbush.data.formats.rows import ROWS_SETTING, Reading, Row, add_paths, require_columns
+from sugarbush.data.formats.rows import Reading, Row, add_paths, require_columns
 from sugarbush.data.remote import SQLITE, Database
 from sugarbush.errors import InputError, UsageError
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
+from sugarbush.privacy.remarks import ROWS_SETTING
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -46,10 +47,16 @@ _VIEW_OF_SQLITE = re.compile(
 )
 _OTHER_KIND = "a kind of table that may compute its rows from several rows"
 _MOST_VIEWS = 20  # views on views
-# Row-level security may read other rows. Tables of other servers may be views there.
+# Row-level security may read other rows. Tables of other servers may be views there, also if they
+# are partitions or children of a table here.
 _KIND_IN_POSTGRES = """
-SELECT relkind, pg_get_viewdef(oid), row_security_active(oid) FROM pg_class
-WHERE oid = to_regclass(:name)
+WITH RECURSIVE below (id) AS (
+    SELECT to_regclass(:name)::oid
+    UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = id
+)
+SELECT relkind, pg_get_viewdef(oid), row_security_active(oid),
+    EXISTS (SELECT FROM pg_class JOIN below ON oid = id WHERE relkind = 'f')
+FROM pg_class WHERE oid = to_regclass(:name)
 """
 _KIND_IN_SQLITE = """
 SELECT type, sql FROM sqlite_master
@@ -220,10 +227,10 @@ def _definition_in_postgres(connection: Connection, _: Sequence[str], sql: str) 
     import sqlalchemy as sa
 
     found = connection.execute(sa.text(_KIND_IN_POSTGRES), {"name": sql})
-    for kind, definition, is_secured in found:
+    for kind, definition, is_secured, is_elsewhere in found:
         if is_secured:
             raise NotRowWiseError("row-level security")
-        if kind in ("r", "p"):
+        if kind in ("r", "p") and not is_elsewhere:
             return None
         if kind == "v":
             return str(definition)

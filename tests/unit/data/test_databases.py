@@ -208,6 +208,12 @@ NOT_ROW_WISE = [
     """SELECT id, "text" FROM secured""",
     """SELECT id, "text" FROM stored""",
     """SELECT id, "text" FROM on_a_view_with_a_limit""",
+    """SELECT id, "text" FROM in_parts""",
+    """SELECT id, "text" FROM in_parts_of_parts""",
+    """SELECT id, "text" FROM with_children""",
+    "in_parts",
+    "in_parts_of_parts",
+    "with_children",
     "first_letters",
     "numbered",
     "stored",
@@ -226,6 +232,18 @@ CREATE MATERIALIZED VIEW stored AS SELECT * FROM letters;
 CREATE TABLE secured (id text, "text" text, stars int);
 ALTER TABLE secured ENABLE ROW LEVEL SECURITY;
 ALTER TABLE secured FORCE ROW LEVEL SECURITY;
+CREATE FOREIGN DATA WRAPPER elsewhere;
+CREATE SERVER another FOREIGN DATA WRAPPER elsewhere;
+CREATE TABLE in_parts (id text, "text" text, stars int) PARTITION BY LIST (stars);
+CREATE FOREIGN TABLE part_there PARTITION OF in_parts FOR VALUES IN (1) SERVER another;
+CREATE TABLE in_parts_of_parts (id text, "text" text, stars int) PARTITION BY LIST (stars);
+CREATE TABLE part_with_parts PARTITION OF in_parts_of_parts DEFAULT PARTITION BY LIST (id);
+CREATE FOREIGN TABLE part_of_a_part PARTITION OF part_with_parts DEFAULT SERVER another;
+CREATE TABLE with_children (id text, "text" text, stars int);
+CREATE FOREIGN TABLE child_there () INHERITS (with_children) SERVER another;
+CREATE TABLE in_parts_here (id text, "text" text, stars int) PARTITION BY LIST (stars);
+CREATE TABLE part_here PARTITION OF in_parts_here DEFAULT;
+INSERT INTO in_parts_here VALUES ('r2', 'Zwei', 2);
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
 """
 
@@ -238,7 +256,7 @@ def views(server: Postgres) -> str:
     return url_of(server).replace("/postgres", "/views")
 
 
-@pytest.mark.parametrize("query", [*ROW_WISE, "of_z", "on_a_view"])
+@pytest.mark.parametrize("query", [*ROW_WISE, "of_z", "on_a_view", "in_parts_here"])
 def test_a_select_and_a_view_of_one_row_at_a_time_are_read(views: str, query: str) -> None:
     assert [row.fields["id"] for row in read(views, table=query)] == ["r2"]
 

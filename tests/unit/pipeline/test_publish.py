@@ -20,7 +20,7 @@ from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.publications import Published, open_publications
-from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
 from tests.hub import OWNER, hub_account
 from tests.publication import COMPLETE
 from tests.unit.pipeline.small_project import run_stages, write_project
@@ -100,6 +100,29 @@ def test_the_published_texts_are_those_of_the_release(project: Project, tmp_path
     own = json.loads((project.base / "reports/public/release_card.json").read_text())
     same = ("promise", "budget", "assumed_public", "not_covered", "made_by")
     assert {name: card[name] for name in same} == {name: own[name] for name in same}
+
+
+@pytest.mark.parametrize(
+    ("section", "name"), [("promise", "epsilon"), ("budget", "dataset_total_epsilon")]
+)
+def test_a_card_that_states_less_than_the_ledger_is_not_published(
+    project: Project, tmp_path: Path, section: str, name: str
+) -> None:
+    """A card of an earlier version, which counted one run alone, names the ledger of now."""
+    ledger = project.ledger(rehearse=False)
+    ledger.charge(GaussianDp(mu=0.2), stage="evolve", run="another")
+    run_all(project.base)
+    path = project.roots.published / "release_card.json"
+    card = json.loads(path.read_text())
+    whole = card[section][name]
+    card[section][name] = card["promise"]["epsilon_of_this_run"]
+    assert card[section][name] < whole == ledger.total()
+    path.write_text(json.dumps(card, indent=2))
+    refused(project, tmp_path / "out", PrivacyError, "states less than the ledger says")
+    with pytest.warns(UserWarning, match="its totals may be too small"):
+        Artifacts(project.base).card()
+    run_all(project.base)
+    assert published(project, tmp_path / "out")[section][name] == whole
 
 
 def test_one_message_names_every_missing_setting(incomplete: Project, tmp_path: Path) -> None:
