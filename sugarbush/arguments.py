@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel
 
-from sugarbush.data.records import is_half
+from sugarbush.data.cells import cells_of, is_half
 from sugarbush.errors import InputError, ParamsError, SugarbushError
 from sugarbush.extras import message_of
 from sugarbush.privacy.accounting import rounded_up
@@ -206,10 +206,11 @@ def pandas_frame(name: str, frame: object) -> pd.DataFrame:
         # With floats in place of integers, a large id would be rounded.
         converted: pd.DataFrame = table.to_pandas(integer_object_nulls=True)
         for place, kind in enumerate(converted.dtypes):
-            if isinstance(kind, pd.StringDtype):  # a missing text would be NaN, as in numbers
-                column = converted.iloc[:, place]
-                texts: Any = column.astype(object).where(column.notna(), None)
-                converted.isetitem(place, texts)
+            # A missing text or category would be NaN, as in numbers.
+            if isinstance(kind, pd.StringDtype | pd.CategoricalDtype):
+                cells = cells_of(converted.iloc[:, place])
+                column: Any = pd.Series(cells, index=converted.index, dtype=object)
+                converted.isetitem(place, column)
     except (pa.ArrowException, ValueError, OverflowError):
         raise InputError(
             f"{name}: a column cannot be converted to pandas. Convert dates and numbers to texts"

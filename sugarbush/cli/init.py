@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -264,7 +265,13 @@ def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
 
 
 def _names_in(option: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (option or "").split(",") if name.strip())
+    """Return the names in an option, such as A,B. A name with a comma has quotation marks.
+
+    >>> _names_in('product, "name, given"')
+    ('product', 'name, given')
+    """
+    names = next(csv.reader([option or ""], skipinitialspace=True), [])
+    return tuple(name.strip() for name in names if name.strip())
 
 
 def _further_keys(user_data: OwnData, names: Sequence[str]) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import final_folder, method_folder, text_of_row
 from sugarbush.pipeline.settings import FILE, load_params
-from sugarbush.pipeline.stages.fingerprint import has_old_card
+from sugarbush.pipeline.stages.fingerprint import old_card_notice
+from sugarbush.privacy.accounting import rounded_up
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
 _WIDTH = 300  # characters of a text
@@ -42,8 +43,7 @@ def show_stage(
         case "metadata":
             _metadata(Artifacts(base), rows, console)
         case "initial":
-            path = roots.released / "initial" / chosen / "candidates.parquet"
-            _texts(pd.read_parquet(require(path, left_by=f"initialise@{chosen}")), rows, console)
+            _texts(Artifacts(base).initial(chosen).candidates, rows, console)
         case "evolve":
             _rounds(roots.released / "evolve" / chosen, chosen, console)
         case "synthetic":
@@ -52,6 +52,7 @@ def show_stage(
         case "model":
             folder = method_folder(roots, params.method(chosen), "finetune")
             public = require(folder / "model_card.json", left_by=f"finetune@{chosen}")
+            _warn_of_later_charges(base, public)
             _json(public, roots.internal / "finetune.json" if internal else None, console)
         case "card":
             card = require(roots.published / "release_card.md", left_by="report")
@@ -76,7 +77,7 @@ def _synthetic(path: Path, schema: Schema) -> pd.DataFrame:
 
 def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     table = Table(show_lines=True)
-    names = [c for c in frame.columns if c not in {"text"} and not c.startswith("code_")]
+    names = [name for name in frame.columns if name != "text"]
     table.add_column("text", ratio=3)
     table.add_column("values", ratio=2)
     for _, row in frame.head(rows).iterrows():
@@ -167,14 +168,16 @@ def print_dropped_rows(project: Project) -> None:
 def _warn_of_an_old_card(base: Path) -> None:
     """Print a warning if the totals on the card may be too small. The terminal gets the warning, so
     that other programs can read the output."""
-    if not (base / FILE).exists() or not has_old_card(project := open_project(base)):
-        return
-    ledger = project.ledger()
-    print(
-        "sugarbush: this card is older than the ledger or belongs to another ledger, so its totals "
-        "may be too small. For a new card, run: sugarbush run"
-        if ledger.path.exists()
-        else f"sugarbush: the ledger of dataset '{ledger.dataset}' is not on this machine, so it "
-        "is unknown whether this card counts all charges",
-        file=sys.stderr,
-    )
+    if (base / FILE).exists() and (notice := old_card_notice(open_project(base))) is not None:
+        print(f"sugarbush: {notice}", file=sys.stderr)
+
+
+def _warn_of_later_charges(base: Path, model_card: Path) -> None:
+    """Print a warning if the ledger has charges that a model card does not count."""
+    total = open_project(base).ledger(rehearse=False).total()
+    if float(json.loads(model_card.read_text())["dataset_total_epsilon"]) < total:
+        print(
+            "sugarbush: this model card is older than the ledger. All charges on the dataset have "
+            f"epsilon {rounded_up(total)} now",
+            file=sys.stderr,
+        )

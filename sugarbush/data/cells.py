@@ -118,6 +118,17 @@ def single_precision(cells: list[Any], kind: str) -> list[Any]:
     return [cell if is_missing(cell) else float(str(width(cell))) for cell in cells]
 
 
+def is_half(text: str) -> bool:
+    """Return whether a text has half a surrogate pair, which UTF-8 cannot encode."""
+    if text.isascii():
+        return False
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def same_text(text: str) -> str:
     """Return a text without surplus spaces. Equal results are the same value."""
     return " ".join(text.split())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sugarbush.data.cells import is_missing, text_of
+from sugarbush.data.cells import is_half, is_missing, text_of
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_store import LABEL, RAW
 from sugarbush.data.reading import Row
@@ -181,17 +181,6 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
     if len(text) > params.max_characters:
         return f"the text is longer than prepare.max_characters={params.max_characters}"
     return "the text contains half a character (a lone surrogate)" if is_half(text) else None
-
-
-def is_half(text: str) -> bool:
-    """Return whether a text has half a surrogate pair, which UTF-8 cannot encode."""
-    if text.isascii():
-        return False
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def _is_rounded(value: Any) -> bool:

@@ -71,7 +71,7 @@ from pydantic import (
     model_validator,
 )
 
-from sugarbush.data.cells import Listing, canonical, same_text, text_of, typed_number
+from sugarbush.data.cells import Listing, canonical, is_half, same_text, text_of, typed_number
 from sugarbush.data.quantities import (
     CellError,
     Edge,
@@ -99,7 +99,7 @@ else:
     ModelMetaclass = type(BaseModel)
 
 # The columns of a release besides the attributes.
-RELEASE_COLUMNS = frozenset({"id", "text", "weight", "parent", "round"})
+RELEASE_COLUMNS = frozenset({"id", "text", "weight", "parent", "round", "votes", "survived"})
 RELEASE_PREFIXES = ("requested_", "confidence_")
 _SOURCES = ("column", "keywords", "zero_shot", "source")
 # Below these keys, YAML's numbers and dates are numbers and dates, and not the text as written.
@@ -202,6 +202,8 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             raise ValueError(f"{strange[0]} needs bins")
         if any(not value.strip() for value in self.values):
             raise ValueError("values contains an empty value")
+        if any(map(is_half, self.values)):
+            raise ValueError("values contains half a character (a lone surrogate)")
         repeated = sorted(set(Listing(self.values).repeated))
         if repeated or same_text(self.other) in map(same_text, self.values):
             raise ValueError("values repeats " + ", ".join(repeated or [self.other]))

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from sugarbush.data.formats.rows import ROWS_SETTING, ReadOptions
+from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.data.remote import is_database, is_remote
+from sugarbush.privacy.remarks import ROWS_SETTING
 from sugarbush.settings import AtLeastOne, Section
 
 EXAMPLE_FOLDER = "data/public/example/"

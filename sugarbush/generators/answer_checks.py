@@ -23,7 +23,12 @@ from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 
 from sugarbush.data.shapes.interface import ShapeError
-from sugarbush.generators.control_tokens import final_text, has_new_token, without_notes
+from sugarbush.generators.control_tokens import (
+    final_text,
+    has_new_token,
+    without_next_turn,
+    without_notes,
+)
 from sugarbush.generators.interface import Problem, Request, VariationRequest
 from sugarbush.generators.prompts import BLANK, instructions
 from sugarbush.languages import ENGLISH, UNSPACED, script_of
@@ -175,13 +180,16 @@ def _says_something(character: str) -> bool:
 
 
 def bare_text(said: str, request: Request) -> str:
-    """Return an answer without what a chat template wrote around it, without a note that it is
-    invented, and without quotation marks around the text.
+    """Return an answer without what a chat template wrote around it, without a next turn, without a
+    note that it is invented, and without quotation marks around the text.
 
-    A note and quotation marks stay if an example or the parent has them. Quotation marks also stay
-    if the text contains such marks inside.
+    A next turn in plain words, a note and quotation marks stay if an example or the parent has
+    them, and turns stay in a shape of several parts, such as a conversation. Quotation marks also
+    stay if the text contains such marks inside.
     """
     text, prompt_texts = final_text(said), _prompt_texts(request)
+    if request.shape is None and not any(map(_has_next_turn, prompt_texts)):
+        text = without_next_turn(text)
     if not any(map(_has_note, prompt_texts)):
         text = without_notes(text)
     if _in_quotes(text) and not any(map(_in_quotes, prompt_texts)):
@@ -277,6 +285,10 @@ def _prompt_texts(request: Request) -> tuple[str, ...]:
 def _in_quotes(text: str) -> bool:
     marks = text[:1] + text[-1:]
     return len(text) > 2 and marks in _QUOTES and not set(marks) & set(text[1:-1])
+
+
+def _has_next_turn(text: str) -> bool:
+    return without_next_turn(text) != text
 
 
 def _has_note(text: str) -> bool:

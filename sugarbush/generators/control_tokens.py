@@ -55,7 +55,7 @@ _PATTERNS = {
             "(?:user|system|developer)(?:_start)?|human|observation|tool|ipython|prompter|environment|USER_TOKEN"
             "|SYSTEM_TOKEN|im_user|im_system|hy_User|START_THINKING|begin_of_thought|inner_prefix"
         )
-        + r"|\[\|(?:user|system)\|\]|\[INST\]|<<SYS>>|<</SYS>>"
+        + r"|\[\|(?:user|system)\|\]|(?:<s>\s?)?\[INST\]|<<SYS>>|<</SYS>>"
         r"|\[SYSTEM_PROMPT\]|\[/SYSTEM_PROMPT\]|\]~b\](?:user|system|tool)\b|\]~!b\[|<unused94>"
     ),
     _Kind.END: (
@@ -119,6 +119,14 @@ _BARE_CHANNEL = re.compile(
 )
 _FINAL = "final"
 _AFTER = "after an end"
+
+# A turn that a model writes in plain words: "### Response:", "USER:", "Human:". An e-mail may have
+# a line "User: anna", so this spelling is not one of them.
+_NEXT_TURN = re.compile(
+    r"^(?:#{2,4}[ ]?(?i:instruction|response|input|human|assistant|user|system)[ ]?(?::|$)"
+    r"|(?:USER|ASSISTANT|HUMAN|Human|Assistant)[ ]?:|<(?i:user|human|assistant)>)",
+    re.MULTILINE,
+)
 
 # A note that says that the text is invented, or counts its words. It is in brackets or in italics,
 # or its line starts with "Note:".
@@ -186,6 +194,19 @@ def final_text(said: str) -> str:
         text = text[: last.start()]
     enclosed = _ENCLOSED_ANSWER.fullmatch(text.strip())
     return (enclosed["answer"] if enclosed else text).strip()
+
+
+def without_next_turn(text: str) -> str:
+    r"""Return the text before a next turn in plain words. A text whose first line starts a turn is
+    a dialogue, and stays.
+
+    >>> without_next_turn("The lamp is late.\n\nUSER: Write another one.")
+    'The lamp is late.'
+    >>> without_next_turn("Human: Is it late?\nAssistant: Yes.")
+    'Human: Is it late?\nAssistant: Yes.'
+    """
+    turn = _NEXT_TURN.search(text)
+    return text[: turn.start()].strip() if turn is not None and turn.start() else text
 
 
 def without_notes(text: str) -> str:

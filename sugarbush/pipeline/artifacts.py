@@ -11,6 +11,7 @@ The module cannot load results that were computed on real texts.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from sugarbush.evolution.parts import Scored
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import (
     donated_frame,
     load_labels,
@@ -35,6 +37,7 @@ from sugarbush.pipeline.released import (
     values_of,
 )
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+from sugarbush.pipeline.stages.fingerprint import old_card_notice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +177,11 @@ class Artifacts:
         )
 
     def card(self) -> dict[str, Any]:
-        """Load the release card that stage report wrote."""
+        """Load the release card that stage report wrote. Warns if it lacks later charges."""
         path = require(self.roots.published / "release_card.json", left_by="report")
+        project = open_project(self.base)
+        if project.ledger().path.exists() and (notice := old_card_notice(project)) is not None:
+            warnings.warn(notice, stacklevel=2)
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return card
 

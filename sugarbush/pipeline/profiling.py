@@ -370,7 +370,7 @@ def profile_of_frame(
 
     Nothing is written except in the state folder.
     """
-    _refuse_many(columns, "the frame")
+    _refuse_many(columns, "the frame", advice="the argument `columns`")
     plain = _without_columns(form)
     shape = shape_of(plain, settings.prepare)
     refuse_private_columns(plain, settings.prepare, settings.publication.private_columns)
@@ -442,7 +442,7 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
     else:
         columns, what = tuple(dict.fromkeys(named)), "profile.columns"
         refuse_uncounted(columns, others, private, setting="profile.columns")
-    _refuse_many(columns, what)
+    _refuse_many(columns, what, advice="profile.columns, or --columns of `sugarbush init`")
     return columns
 
 
@@ -458,10 +458,9 @@ def refuse_uncounted(
             )
 
 
-def _refuse_many(columns: Sequence[str], what: str) -> None:
+def _refuse_many(columns: Sequence[str], what: str, *, advice: str) -> None:
     if len(columns) > MOST_COLUMNS:
         raise ParamsError(
             f"{what} names {len(columns)} columns, and a profile describes at most {MOST_COLUMNS}, "
-            "because more columns need more noise. Name the ones that matter: profile.columns, or "
-            "--columns of `sugarbush init`"
+            f"because more columns need more noise. Name the ones that matter: {advice}"
         )

@@ -428,6 +428,7 @@ class Project:
             different_from=privacy.different_from,
             user_column=self.settings.prepare.user_column,
             reservation=self.reservation,
+            assumes=self.settings.declared,
             before_charge=self._rehearse_once if rehearse else lambda: None,
         )
 

@@ -30,7 +30,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.publications import Publications, Published, open_publications
 from sugarbush.pipeline.released import final_folder, read_release, texts_as_lines
 from sugarbush.pipeline.settings import FILE, ProjectSettings
-from sugarbush.pipeline.stages.fingerprint import CARD, has_old_card
+from sugarbush.pipeline.stages.fingerprint import CARD, has_old_card, states_too_little
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import Purpose
@@ -72,8 +72,9 @@ def publish_project(
     With `resume`, `target` may also contain this publication already.
 
     Raises ParamsError for missing settings or a folder that is not empty. Raises PrivacyError if
-    the card does not cover the texts, if the card is older than the ledger, or, without `another`,
-    if another release of the dataset was published. Raises MissingInputError without a card.
+    the card does not cover the texts, if the card is older than the ledger or states less, or,
+    without `another`, if another release of the dataset was published. Raises MissingInputError
+    without a card.
     """
     _refuse_target(target, base=project.base, resume=resume)
     settings = project.settings
@@ -269,6 +270,11 @@ def _current_card(project: Project) -> dict[str, Any]:
         raise PrivacyError(
             f"{path}: this card is older than the ledger or belongs to another ledger, so its "
             f"totals may be too small. {_RUN}"
+        )
+    if states_too_little(project):
+        raise PrivacyError(
+            f"{path}: this card states less than the ledger says, so another version wrote it or "
+            f"somebody changed it. {_RUN}"
         )
     privacy = project.settings.privacy
     with reading(path, advice=_RUN):

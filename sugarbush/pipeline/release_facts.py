@@ -22,11 +22,11 @@ from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.entries import ACCEPTED
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.remarks import (
+    DECLARED,
+    DIFFERENT_SETTING,
     EMBEDDINGS,
     FIGURES,
-    INDEPENDENT_ROWS,
     INTEGER_NOISE,
-    OVERLAP,
 )
 from sugarbush.privacy.spending import spending_of
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
@@ -56,6 +56,8 @@ def release_facts(
     """
     ledger = ledger.snapshot()  # another run may charge between the total and the head
     privacy, released = settings.privacy, settings.released
+    earlier_runs = ledger.declared()  # the totals count their charges
+    declared = {*settings.declared, *earlier_runs}
     asks = any(method.facts.asks_generator for method in released)
     starts = [
         method.facts.starts_from for method in released if method.facts.starts_from is not None
@@ -72,7 +74,7 @@ def release_facts(
         ledger_head=ledger.head(),
         cap=ledger.cap,
         cap_raises=ledger.cap_raises(),
-        different_from=privacy.different_from,
+        different_from=_distinct(*privacy.different_from, *earlier_runs.get(DIFFERENT_SETTING, ())),
         accepted_charges=sum(entry.repair == ACCEPTED for entry in ledger.entries()),
         cancelled_charges=len(ledger.cancelled()),
         plan=plan,
@@ -93,8 +95,7 @@ def release_facts(
         remarks=_distinct(
             *_remarks((*released, *earlier), schema, has_table=engine is not None),
             *((INTEGER_NOISE, EMBEDDINGS, FIGURES) if quality is not None else ()),
-            *((OVERLAP,) if settings.prepare.accept_overlap else ()),
-            *((INDEPENDENT_ROWS,) if settings.prepare.read_options.rows_are_independent else ()),
+            *(remark for setting, remark in DECLARED.items() if setting in declared),
         ),
         settings=_shown_settings(settings),
         publication=settings.publication,

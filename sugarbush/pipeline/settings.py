@@ -30,6 +30,7 @@ from sugarbush.methods import method_class
 from sugarbush.methods.interface import Method, MethodContext
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.settings import MethodsSection
+from sugarbush.privacy.remarks import DIFFERENT_SETTING, OVERLAP_SETTING, ROWS_SETTING
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.profiling.settings import ProfileSettings
@@ -193,6 +194,17 @@ class ProjectSettings(Section):
                 "user. Set `engine: sugarbush` or `privacy.records_per_user: 1`"
             )
         return self
+
+    @property
+    def declared(self) -> dict[str, tuple[str, ...]]:
+        """What the settings declare and nobody can check, by the name of the setting."""
+        are_independent = self.prepare.read_options.rows_are_independent
+        found = {
+            ROWS_SETTING: ("",) if are_independent else (),
+            OVERLAP_SETTING: ("",) if self.prepare.accept_overlap else (),
+            DIFFERENT_SETTING: self.privacy.different_from,
+        }
+        return {setting: of for setting, of in found.items() if of}
 
     @property
     def rules(self) -> tuple[Rule, ...]:

@@ -21,12 +21,12 @@ The HMACs form a chain. An edited, reordered or deleted line breaks the chain. T
 the last seal, so the ledger detects missing last lines. Lines of version 0.1 have no seal; the
 first sealed line covers them. Anyone with the key can forge a ledger. An older copy of a ledger has
 valid seals, so the ledger also checks the results. If a released folder or a finished result names
-a charge that the ledger lacks, the ledger accepts no new charge.
+a charge that the ledger lacks, the ledger accepts no new charge, and no card states its total.
 
 Entries of one plan form a group: their events were fixed before the first of them was drawn. The
 total of one group is the epsilon of its composition. The total of several groups is the bound for
-adaptive choices (docs/decisions/adaptive-composition.md). Lines of other kinds raise the cap, or
-record that exact figures on real texts were shown.
+adaptive choices (docs/decisions/adaptive-composition.md). Lines of other kinds raise the cap,
+record that exact figures on real texts were shown, or record what the settings of a run assume.
 """
 
 from __future__ import annotations
@@ -91,6 +91,8 @@ _SEAL_FIELD = b',"seal":"'
 PROFILE = "profile"  # the stage of the charges of a DP profile
 _CANCEL = "cancel"  # the field of a line that cancels accepted charges
 _SHOWN = "shown"  # the field of a line that records figures on real texts
+_DECLARED = "declared"  # the field of a line that records an assumption of a run
+_NO_ASSUMPTION: Mapping[str, tuple[str, ...]] = {}
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
 
 
@@ -107,6 +109,8 @@ class Ledger:
     record. The charges in the `reservation` are already admitted. `paid_for` returns the charges
     that the project's released folders name. A ledger that lacks such a charge accepts no new
     charge. `different_from` names datasets that share no person with this dataset.
+    `assumes` contains what the settings declare and nobody can check, by the name of the setting. A
+    charge records it, because all later cards count the charge and so have its assumptions, too.
     `before_charge` may raise an error, and then nothing is charged. Raises ParamsError on a bad
     dataset name, delta or cap.
 
@@ -135,6 +139,7 @@ class Ledger:
         reservation: Reservation | None = None,
         paid_for: Callable[[], Mapping[str, Path]] = dict,
         different_from: Collection[str] = (),
+        assumes: Mapping[str, tuple[str, ...]] = _NO_ASSUMPTION,
         before_charge: Callable[[], None] = _nothing,
     ) -> None:
         if not _NAME.fullmatch(dataset):
@@ -152,7 +157,7 @@ class Ledger:
         self.before_charge = before_charge
         self.user_column = user_column
         self._declared_cap, self.reservation = cap, reservation
-        self.different_from = frozenset(different_from)
+        self.different_from, self.assumes = frozenset(different_from), assumes
         self.state, self._purpose, self.paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
@@ -186,15 +191,36 @@ class Ledger:
         figures are computed. Each pair of `what` and `of` is recorded once.
         """
         with self._locked():
-            for name in of:
+            self._note(_SHOWN, what, of)
+
+    def _note(self, kind: str, what: str, of: Iterable[str]) -> _Chain:
+        """Append notes that the ledger lacks, and return the new chain. The lock is held."""
+        chain = _read(self.path, self.state)
+        for name in of:
+            if (kind, what, name) not in chain.notes:
+                fields = {kind: what, "of": name, "time": _today()}
+                self._append(json.dumps(fields, separators=(",", ":")).encode(), chain)
                 chain = _read(self.path, self.state)
-                if (what, name) not in chain.shown:
-                    fields = {_SHOWN: what, "of": name, "time": _today()}
-                    self._append(json.dumps(fields, separators=(",", ":")).encode(), chain)
+        return chain
+
+    def declared(self) -> Mapping[str, tuple[str, ...]]:
+        """Return what the settings of all charged runs declared, as in `assumes`."""
+        found: dict[str, tuple[str, ...]] = {}
+        for kind, what, name in self._chain().notes:
+            if kind == _DECLARED:
+                found[what] = (*found.get(what, ()), name)
+        return found
 
     def shown(self) -> Mapping[str, int]:
-        """Return how often exact figures on real texts were shown, by `what` of `note_shown`."""
-        return dict(Counter(what for what, _ in self._chain().shown))
+        """Return how often exact figures on real texts were shown, by `what` of `note_shown`.
+
+        Figures that a run of the dataset with another purpose showed count, too: whoever saw them
+        can choose by them, also if the settings declared the data public at that time.
+        """
+        others = set(self.folder.parent.glob(f"*/{self.dataset}.jsonl")) - {self.path}
+        chains = [self._chain(), *(_read(path, self.state) for path in sorted(others))]
+        notes = (note for chain in chains for note in chain.notes)
+        return dict(Counter(what for kind, what, _ in notes if kind == _SHOWN))
 
     def cap_raises(self) -> tuple[CapRaise, ...]:
         """Return every raise of the stored cap, oldest first."""
@@ -217,12 +243,16 @@ class Ledger:
     def snapshot(self) -> Ledger:
         """Return a read-only copy of the present ledger, without later charges.
 
-        A snapshot of a snapshot reads the file again. The copy has no fingerprints, because anyone
+        Whatever states an epsilon reads a snapshot. So this method raises LedgerError if the ledger
+        is an older copy, which lacks charges that results name: its total would be too small. A
+        snapshot of a snapshot reads the file again. The copy has no fingerprints, because anyone
         could compare the fingerprints of two releases.
         """
         ledger = copy.copy(self)
+        named = self._named()  # before the charges, because another process may charge in between
         chain = _read(self.path, self.state)
         entries = tuple(replace(entry, dataset_fingerprint=()) for entry in chain.entries)
+        self._refuse_missing_charges(entries, named)
         ledger.fixed_chain, ledger.reservation = replace(chain, entries=entries), None
         ledger.before_charge = _nothing
         ledger.paid_for = dict
@@ -252,7 +282,7 @@ class Ledger:
         """
         with self._locked():
             chain, events = self._chain(), tuple(events)
-            self._refuse_missing_charges(chain.entries)
+            self._refuse_missing_charges(chain.entries, self._named())
             if self.reservation is not None and self.reservation.covers(events):
                 return
             others = self._reserved_by_others()
@@ -284,7 +314,7 @@ class Ledger:
         self.before_charge()
         with self._locked():
             chain = self._chain()
-            self._refuse_missing_charges(chain.entries)
+            self._refuse_missing_charges(chain.entries, self._named())
             others = self._reserved_by_others()
             reserved = () if self.reservation is None else self.reservation.of(event)
             if reserved:
@@ -310,6 +340,8 @@ class Ledger:
                 dataset_fingerprint=() if is_known else stored,
                 cap=None if cap in (chain.cap, math.inf) else cap,
             )
+            for what, of in self.assumes.items():
+                chain = self._note(_DECLARED, what, of)
             self._append(entry.as_line(), chain)
             if self.reservation is not None:
                 if reserved:
@@ -391,12 +423,16 @@ class Ledger:
 
         Returns the path of the result or folder, by id.
         """
-        return self._missing(self.entries())
+        named = self._named()
+        return self._missing(self.entries(), named)
 
-    def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
+    def _named(self) -> dict[str, Path]:
+        """Return the charges that finished results and released folders name."""
         named = _ids_of_results(self.state / "draws", f"{self._purpose}-{self.dataset}")
         named |= _ids_of_trainings(self.state / "draws" / self.dataset)
-        named |= self.paid_for()
+        return named | dict(self.paid_for())
+
+    def _missing(self, entries: tuple[Entry, ...], named: Mapping[str, Path]) -> dict[str, Path]:
         ids = {entry.id for entry in entries}
         if named.keys() <= ids:
             return {}
@@ -615,8 +651,10 @@ class Ledger:
     def _chain(self) -> _Chain:
         return _read(self.path, self.state) if self.fixed_chain is None else self.fixed_chain
 
-    def _refuse_missing_charges(self, entries: tuple[Entry, ...]) -> None:
-        missing = self._missing(entries)
+    def _refuse_missing_charges(
+        self, entries: tuple[Entry, ...], named: Mapping[str, Path]
+    ) -> None:
+        missing = self._missing(entries, named)
         if missing:
             file = next(iter(missing.values()))
             raise LedgerError(
@@ -687,7 +725,7 @@ def _number_of(entry: Entry, plan: str) -> int:
 @dataclass(frozen=True)
 class _Chain:
     """The entries of a file, the last seal, the digest of `Ledger.head`, the cancelled entries, the
-    stored cap and its raises, and the figures that were shown."""
+    stored cap and its raises, and the notes: their kind, what they say, and of what."""
 
     entries: tuple[Entry, ...]
     last: str
@@ -695,7 +733,7 @@ class _Chain:
     cancelled: tuple[Entry, ...] = ()
     cap: float | None = None
     raises: tuple[CapRaise, ...] = ()
-    shown: tuple[tuple[str, str], ...] = ()
+    notes: tuple[tuple[str, str, str], ...] = ()
 
 
 def _read(path: Path, state: Path) -> _Chain:
@@ -715,7 +753,7 @@ def _read(path: Path, state: Path) -> _Chain:
     entries: list[Entry] = []
     cancelled: list[Entry] = []
     raises: list[CapRaise] = []
-    shown: list[tuple[str, str]] = []
+    notes: list[tuple[str, str, str]] = []
     cap: float | None = None
     unsealed = hashlib.sha256()
     seals: list[str] = []
@@ -744,8 +782,8 @@ def _read(path: Path, state: Path) -> _Chain:
             elif mark and "raised_to" in fields:
                 raises.append(CapRaise.from_fields(fields))
                 cap = raises[-1].raised_to
-            elif mark and _SHOWN in fields:
-                shown.append((str(fields[_SHOWN]), str(fields["of"])))
+            elif mark and (kinds := {_SHOWN, _DECLARED} & fields.keys()):
+                notes += [(kind, str(fields[kind]), str(fields["of"])) for kind in kinds]
             else:
                 entries.append(_new_entry(fields, entries))
                 cap = min((c for c in (cap, entries[-1].cap) if c is not None), default=None)
@@ -760,7 +798,7 @@ def _read(path: Path, state: Path) -> _Chain:
     last = seals[-1] if seals else unsealed.hexdigest()
     return _Chain(
         _with_slack_numbers(entries), last, public.hexdigest(), tuple(cancelled), cap,
-        tuple(raises), tuple(shown),
+        tuple(raises), tuple(notes),
     )  # fmt: skip
 
 

@@ -56,3 +56,10 @@ FIGURES = (
     "The public figures are measured on both parts of the records, training and held-out. A record "
     "is in one part only, but the charges are added up as if it were in both."
 )
+
+# What settings declare and nobody can check. Every card that counts a charge under such a setting
+# says so (`Ledger.declared`).
+ROWS_SETTING = "prepare.rows_depend_on_other_rows"
+OVERLAP_SETTING = "prepare.accept_overlap"
+DIFFERENT_SETTING = "privacy.different_from"
+DECLARED = {OVERLAP_SETTING: OVERLAP, ROWS_SETTING: INDEPENDENT_ROWS}

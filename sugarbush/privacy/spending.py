@@ -22,6 +22,11 @@ from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.entries import Entry, composed_epsilon
 from sugarbush.privacy.ledger import Ledger
 
+WHEN_WRITTEN = (
+    "epsilon covers all charges of the dataset when this card was written, and that is what you "
+    "must count if you chose among them. Later charges are in the ledger."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:

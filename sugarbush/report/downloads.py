@@ -15,6 +15,7 @@ from sugarbush.report.model import Download
 
 LINES, PARQUET = ".jsonl", ".parquet"  # the texts are written in both formats
 TEXTS = "synthetic"
+_PARQUET_TYPE = "application/vnd.apache.parquet"
 CARD = {
     "release_card.md": "Release card",
     "release_card.html": "Card to print",
@@ -68,11 +69,12 @@ def downloads_inside(files: Mapping[str, str | bytes]) -> tuple[Download, ...]:
     """Return links that contain the files, for a page without files beside it. `files` maps the
     names of `downloads_in_folder` to contents."""
     return tuple(
-        replace(each, address=f"data:text/plain;charset=utf-8;base64,{_base64(files[each.name])}")
+        replace(each, address=_data_url(each.name, files[each.name]))
         for each in downloads_in_folder()
     )
 
 
-def _base64(content: str | bytes) -> str:
+def _data_url(name: str, content: str | bytes) -> str:
     whole = content.encode() if isinstance(content, str) else content
-    return base64.b64encode(whole).decode()
+    kind = _PARQUET_TYPE if name.endswith(PARQUET) else "text/plain;charset=utf-8"
+    return f"data:{kind};base64,{base64.b64encode(whole).decode()}"

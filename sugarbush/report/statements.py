@@ -341,7 +341,8 @@ def not_covered(release: ReleaseFacts) -> list[str]:
         "must not be handed out.",
         "Attacks that failed: they do not limit what a better attack can find. Safety depends on "
         "the ledger alone.",
-        "Other releases about the same people, under other dataset names or by other programs.",
+        "Other releases about the same people, under other dataset names, with another state "
+        "folder or by other programs.",
         f"A choice by exact figures on real texts, or by reading them. {exact_figures(release)}",
     ]
     if release.other_packages:

@@ -12,7 +12,7 @@ from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.spending import spending_of
+from sugarbush.privacy.spending import WHEN_WRITTEN, spending_of
 from sugarbush.training.device import open_device
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
@@ -112,6 +112,7 @@ def fine_tune(
         "clip_norm": settings.clip_norm,
         "unit": session.ledger.unit.value,
         "ledger_ids": list(trained.ledger_ids),
+        "remarks": [WHEN_WRITTEN],
     }
     (output / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
     return Released(spending.of_run, trained.ledger_ids)

@@ -223,7 +223,11 @@ Frame = tuple[list[dict[str, Any]], PrepareSettings]
 
 def read_frame(case: Frame, folder: Path) -> None:
     rows, params = case
-    frame = pd.DataFrame(rows, dtype=object)
+    columns = dict.fromkeys(name for row in rows for name in row)
+    # pandas 3 keeps names as UTF-8, so an index of objects holds the others
+    named = pd.Index(list(columns), dtype=object)
+    frame = pd.DataFrame([[row.get(name) for name in columns] for row in rows], dtype=object)
+    frame.columns = named
     prepare(rows_of_frame(frame, wanted=wanted_columns(params, SCHEMA, private=True)), params)
 
 

@@ -66,6 +66,20 @@ def test_the_records_are_those_of_the_same_frame_of_pandas(tmp_path: Path, kind:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_category_is_none(kind: str) -> None:
+    texts, numbers = ["x", None, "y"], [2**53 + 1, None, 1]
+    columns: dict[str, Any] = {"text": pa.array(texts).dictionary_encode()}
+    columns["number"] = pa.array(numbers).dictionary_encode()
+    if kind == "polars":
+        polars = pytest.importorskip("polars")
+        columns = {"text": polars.Series(texts, dtype=polars.Categorical)}
+        columns["enum"] = polars.Series(texts, dtype=polars.Enum(["x", "y"]))
+    found = pandas_frame("frame", frame_of(kind, columns))
+    for name in columns:
+        assert found[name].tolist() == (numbers if name == "number" else texts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_donated_frames_and_tables(tmp_path: Path, kind: str) -> None:
     donated = {name: cells[:20] for name, cells in COLUMNS.items()}
     parts = prepared(frame_of(kind, COLUMNS), tmp_path, donated=frame_of(kind, donated))

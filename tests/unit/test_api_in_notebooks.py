@@ -92,6 +92,8 @@ def test_the_report_of_a_release_in_memory_is_the_public_page_with_its_files(
     files = files_of(page.html)
     lines = [json.loads(line) for line in files["synthetic.jsonl"].splitlines()]
     assert [line["text"] for line in lines] == list(release.texts)
+    kinds = re.findall(r'href="data:([^;]*);[^"]*" download="([^"]*)"', page.html)
+    assert ("application/vnd.apache.parquet", "synthetic.parquet") in kinds
     table = pd.read_parquet(io.BytesIO(files["synthetic.parquet"]))
     assert list(table["text"]) == list(release.texts)
     assert json.loads(files["release_card.json"]) == release.card

@@ -188,13 +188,17 @@ def test_show_prints_values_as_the_file_has_them(tmp_path: Path) -> None:
         each.mkdir(parents=True)
     (public / "schema.yaml").write_text(json.dumps(SCHEMA))
     rows = [
-        {"id": i, "text": "Late.", "code": code, "stars": 4 if i else None, "weight": 1.0}
+        {
+            "id": i, "text": "Late.", "code": code, "code_of_shop": f"s{i}",
+            "stars": 4 if i else None, "weight": 1.0,
+        }
         for i, code in enumerate(CODES)
-    ]
+    ]  # fmt: skip
     (folder / "synthetic.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     printed = io.StringIO()
     console = Console(file=printed, width=120)
     show_stage(tmp_path, "synthetic", method="maple", rows=99, internal=False, console=console)
     values = re.findall(r"code: (.*?)\s*[│|]", printed.getvalue())
     assert values == CODES
+    assert "code_of_shop: s3" in printed.getvalue()
     assert "stars: 4.0" not in printed.getvalue()

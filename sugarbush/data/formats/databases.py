@@ -24,12 +24,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import UUID
 
-from sugarbush.data.formats.row_wise import NotRowWiseError, row_wise_select
-from sugarbush.data.formats.rows import ROWS_SETTING, Reading, Row, add_paths, require_columns
+from sugarbush.data.formats.row_wise import (
+    DependsOnTimeError,
+    NotRowWiseError,
+    row_wise_select,
+)
+from sugarbush.data.formats.rows import Reading, Row, add_paths, require_columns
 from sugarbush.data.remote import SQLITE, Database
 from sugarbush.errors import InputError, UsageError
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
+from sugarbush.privacy.remarks import ROWS_SETTING
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -42,10 +47,16 @@ _VIEW_OF_SQLITE = re.compile(
 )
 _OTHER_KIND = "a kind of table that may compute its rows from several rows"
 _MOST_VIEWS = 20  # views on views
-# Row-level security may read other rows. Tables of other servers may be views there.
+# Row-level security may read other rows. Tables of other servers may be views there, also if they
+# are partitions or children of a table here.
 _KIND_IN_POSTGRES = """
-SELECT relkind, pg_get_viewdef(oid), row_security_active(oid) FROM pg_class
-WHERE oid = to_regclass(:name)
+WITH RECURSIVE below (id) AS (
+    SELECT to_regclass(:name)::oid
+    UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = id
+)
+SELECT relkind, pg_get_viewdef(oid), row_security_active(oid),
+    EXISTS (SELECT FROM pg_class JOIN below ON oid = id WHERE relkind = 'f')
+FROM pg_class WHERE oid = to_regclass(:name)
 """
 _KIND_IN_SQLITE = """
 SELECT type, sql FROM sqlite_master
@@ -150,6 +161,13 @@ def _require_row_wise(
             quote = connection.dialect.identifier_preparer.quote_identifier
             names = [name for name in (table.schema, table.name) if name is not None]
             _check_table(connection, names, ".".join(map(quote, names)), _MOST_VIEWS)
+    except DependsOnTimeError as error:
+        raise InputError(
+            f"{database}: {where} has {error}, so its rows depend on the time of the query, and "
+            "each day would be charged again. Write the date itself, such as DATE '2026-01-31', in "
+            f"{reading.table_setting}. If you know that no row depends on others, you may set "
+            f"{ROWS_SETTING}: false; the release card will say so"
+        ) from None
     except NotRowWiseError as error:
         raise InputError(
             f"{database}: {where} has {error}, so its rows may depend on other rows: one more row "
@@ -187,7 +205,7 @@ def _check_table(connection: Connection, names: Sequence[str], sql: str, most_vi
     try:
         _check_select(connection, definition, most_views - 1)
     except NotRowWiseError as error:
-        raise NotRowWiseError(f"a view with {str(error).removeprefix('a view with ')}") from None
+        raise type(error)(f"a view with {str(error).removeprefix('a view with ')}") from None
 
 
 def _definition_in_sqlite(connection: Connection, names: Sequence[str], _: str) -> str | None:
@@ -209,10 +227,10 @@ def _definition_in_postgres(connection: Connection, _: Sequence[str], sql: str) 
     import sqlalchemy as sa
 
     found = connection.execute(sa.text(_KIND_IN_POSTGRES), {"name": sql})
-    for kind, definition, is_secured in found:
+    for kind, definition, is_secured, is_elsewhere in found:
         if is_secured:
             raise NotRowWiseError("row-level security")
-        if kind in ("r", "p"):
+        if kind in ("r", "p") and not is_elsewhere:
             return None
         if kind == "v":
             return str(definition)

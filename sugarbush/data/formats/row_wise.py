@@ -45,6 +45,12 @@ _OPERATORS: Final = tuple(
         "=", "<", ">", "+", "-", "*", "/", "%",
     )
 )  # fmt: skip
+_CLOCK: Final = _words("current_date current_time current_timestamp localtime localtimestamp")
+_PATTERN_OPERATORS: Final = frozenset({"like", "ilike", "~~", "~~*", "!~~", "!~~*"})
+# PostgreSQL reads such a text as the time of the query: DATE 'today', 'now'::timestamp
+_OF_THE_QUERY: Final = re.compile(
+    r"[\W\d_]*(?:now|today|tomorrow|yesterday)(?:[\W\d_]+[a-z]{0,5})?[\W\d_]*", re.IGNORECASE
+)
 _CONSTANTS: Final = frozenset({"null", "true", "false", "unknown"})
 _TYPED_TEXTS: Final = frozenset({"date", "time", "timestamp", "interval"})  # DATE '2026-01-01'
 _TYPES: Final = _words(
@@ -72,6 +78,10 @@ _RESERVED: Final = _words(
 class NotRowWiseError(ValueError):
     """A SELECT that is not known to compute each row from one row of a table. The message names
     what is not allowed, and quotes no constant."""
+
+
+class DependsOnTimeError(NotRowWiseError):
+    """A SELECT that may read other rows tomorrow."""
 
 
 @dataclass(frozen=True)
@@ -201,15 +211,17 @@ class _Parser:
             # Without a bracket, SQLite reads `in name` as all rows of the table with this name.
             if operator[-1] == "in" and self._word != "(":
                 self._refuse()
-            self._operand()
+            self._operand(is_pattern=operator[-1] in _PATTERN_OPERATORS)
         self.depth -= 1
 
     def _operator(self) -> list[str] | None:
         return next((words for words in _OPERATORS if self._take(*words)), None)
 
-    def _operand(self) -> None:
+    def _operand(self, *, is_pattern: bool = False) -> None:
         while self._take("not") or self._take("-") or self._take("+"):
             pass
+        if not is_pattern:
+            self._require_constant()
         self._primary()
         while True:  # casts and collations
             if self._take("::"):
@@ -246,6 +258,13 @@ class _Parser:
             self._function()
         else:
             self._column()
+
+    def _require_constant(self) -> None:
+        """Refuse a text that is another date or time in each query."""
+        ahead = self._word in _TYPED_TEXTS
+        token = self.tokens[self.position + ahead :][:1]
+        if token and token[0].kind == "text" and _OF_THE_QUERY.fullmatch(token[0].text):
+            raise DependsOnTimeError("a date or time such as 'today'")
 
     def _function(self) -> None:
         name = self._word
@@ -344,4 +363,4 @@ class _Parser:
         if token is None:
             raise NotRowWiseError("a query that ends too early")
         what = f"the word {token.word.upper()}" if token.word in _RESERVED else "this form of SQL"
-        raise NotRowWiseError(what)
+        raise (DependsOnTimeError if token.word in _CLOCK else NotRowWiseError)(what)

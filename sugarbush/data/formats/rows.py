@@ -23,9 +23,6 @@ class Row(NamedTuple):
     problem: str = ""
 
 
-ROWS_SETTING = "prepare.rows_depend_on_other_rows"
-
-
 @dataclass(frozen=True)
 class ReadOptions:
     """How to read a source, as `prepare.encoding` and `prepare.table` say.

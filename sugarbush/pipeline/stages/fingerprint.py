@@ -31,7 +31,7 @@ from sugarbush.data.private_store import HELDOUT, TRAIN, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files, digest_of_source
 from sugarbush.data.remote import Database, source_of
 from sugarbush.evolution.starts import LABELS, METADATA
-from sugarbush.paths import atomic_file
+from sugarbush.paths import atomic_file, reading
 from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
@@ -45,6 +45,7 @@ from sugarbush.settings import Section
 
 NAME = "fingerprint"
 CARD = "release_card.json"
+_ROUNDING = 1e-6  # another processor may compute an epsilon that differs by less
 _SHOW_THE_CARD = (CARD, "release_card.md", "release_card.html", "index.html")
 
 
@@ -129,6 +130,44 @@ def has_old_card(project: Project) -> bool:
         f'"id": "{i}"' not in shown[CARD] and f'"id": {i},' not in shown[CARD] for i in charges
     )
     return lacks_charge or any(head not in text for text in shown.values())
+
+
+def states_too_little(project: Project) -> bool:
+    """Return whether the card in reports/public states a smaller epsilon than the ledger gives.
+
+    An earlier version may have counted less, or somebody changed the file. Computing the total may
+    take seconds.
+    """
+    from sugarbush.pipeline.own_charges import spending_of_project  # slow
+
+    path = project.roots.published / CARD
+    spending = spending_of_project(project) if path.exists() else None
+    if spending is None:
+        return False
+    with reading(path, advice="Write it again with: sugarbush run"):
+        card = json.loads(path.read_text(encoding="utf-8"))
+        stated = float(card["promise"]["epsilon"]), float(card["budget"]["dataset_total_epsilon"])
+    computed = spending.epsilon, spending.total
+    return any(
+        not own >= exact * (1 - _ROUNDING) for own, exact in zip(stated, computed, strict=True)
+    )
+
+
+def old_card_notice(project: Project) -> str | None:
+    """Return a warning if the totals on the card may be too small, or None."""
+    ledger = project.ledger()
+    is_here = ledger.path.exists()
+    if not has_old_card(project) and not (is_here and states_too_little(project)):
+        return None
+    if is_here:
+        return (
+            "this card is older than the ledger or belongs to another ledger, so its totals may be "
+            "too small. For a new card, run: sugarbush run"
+        )
+    return (
+        f"the ledger of dataset '{ledger.dataset}' is not on this machine, so it is unknown "
+        "whether this card counts all charges"
+    )
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:

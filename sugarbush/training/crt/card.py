@@ -68,6 +68,9 @@ def confidentiality_card(
         },
         "recall": None if measured is None else _recall(measured),
         "not_covered": [
+            "Other trainings on the same texts, and a choice among several: this card is about one "
+            "training. Everything else that was drawn from the texts adds to what is known of a "
+            "secret.",
             "A secret in several different sentences: epsilon grows with their number (group "
             "confidentiality).",
             "Whatever the policy does not define as a secret, such as authorship.",

@@ -46,7 +46,7 @@ class Pattern:
 
 def _iban(text: str) -> bool:
     """Return whether the text has the check digits of an IBAN (ISO 13616: 1 modulo 97)."""
-    code = re.sub("[ \n-]", "", text).upper()
+    code = re.sub(r"[\W_]", "", text).upper()
     return (
         15 <= len(code) <= 34
         and int("".join(str(int(c, 36)) for c in code[4:] + code[:4])) % 97 == 1
@@ -81,6 +81,14 @@ def _wrapped_phone(text: str) -> bool:
     if "\n" in text:
         return tuple(map(len, groups)) in _PHONE_GROUPS
     return 7 <= digits <= 15 and _NO_PHONE.fullmatch(text) is None
+
+
+def _separated_phone(text: str) -> bool:
+    """Return whether groups of digits between equal signs are a phone number."""
+    groups = tuple(map(len, re.findall(r"\d+", text)))
+    if text[0] == "+" or re.match(r"\(?0\d", text) is not None:
+        return 9 <= sum(groups) <= 15
+    return groups in _PHONE_GROUPS and len(groups) > 2
 
 
 _CARD_GROUPS = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3)}
@@ -131,6 +139,26 @@ _PARTICLES = (
 )
 _TITLE = r"(?:Mrs?|Ms|Miss|Mx|Dr|Prof|Sir|Madam|Mme|Herr|Frau|Nurse|Officer|Doctor)"
 
+# The @ and the points of an e-mail address, also as words: jane [at] mail (dot) example . org
+_DOT_WORD = r"[\[({<]\s?(?:dot|\.|punkt|punto|point|ponto)\s?[\])}>]"
+_DOMAIN = r"[\w-]{1,63}(?: ?\. ?[\w-]{1,63}){1,6}"
+_TOP_DOMAIN = (
+    r"(?:com|org|net|edu|gov|info|biz|io|co|de|fr|uk|es|nl|eu|ch|pl|se|dk|fi|pt|br|mx|ca|au|nz|jp)"
+)
+_SPELLED_DOMAIN = (
+    rf"(?:[^\W_]{{1,63}}(?i:\.| dot |[_-]dot[_-]|\s?{_DOT_WORD}\s?)){{1,4}}(?i:{_TOP_DOMAIN})(?!\w)"
+)
+_EMAIL = (
+    r"(?:[\w.+%-]{1,64}+|\"[^\"\n]{1,64}\")(?:"
+    rf" ?\\?@ ?(?:{_DOMAIN}|\[[\w.:]{{3,45}}\]"
+    rf"|[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{0,3}},{_TOP_DOMAIN}(?!\w))"
+    r"|\s?[\[({<]\s?(?i:at|@|ät|arroba)\s?[\])}>]\s?"
+    rf"[\w-]{{1,63}}(?i:(?:\.|\s?{_DOT_WORD}\s?| dot )[\w-]{{1,63}}){{1,6}}"
+    rf"| -at- {_SPELLED_DOMAIN}"
+    rf"|(?i: at )(?=[^\W_]{{1,63}}(?i: dot |[_-]dot[_-]|\s?{_DOT_WORD})){_SPELLED_DOMAIN})"
+    rf"|(?<![\w.+%-])[\w.+%-]{{1,64}}?(?i:[_-]at[_-]){_SPELLED_DOMAIN}"
+)
+
 # A range of decimals, or a number of three digits, which no date has
 _RANGE = re.compile(r"\d+\.\d+-\d{1,2}|\d{3}[-/.].*|.*[-/.]\d{3}")
 
@@ -164,7 +192,7 @@ _TOKEN = "|".join((
 ))  # fmt: skip
 
 PATTERNS: Mapping[str, Pattern] = {
-    "EMAIL": Pattern(re.compile(r"[\w.+%-]{1,64} ?@ ?[\w-]{1,63}(?: ?\. ?[\w-]{1,63}){1,6}"), 0.95),
+    "EMAIL": Pattern(re.compile(_EMAIL), 0.95),
     "HANDLE": Pattern(re.compile(r"(?<![\w@.])@ ?\w{2,30}"), 0.6),
     "PHONE": Pattern(
         re.compile(
@@ -385,6 +413,50 @@ WRAPPED: Mapping[str, Pattern] = {
 }
 
 
+# The patterns of numbers with one unusual sign, such as _ | * and " - ", between all groups. A card
+# and an IBAN have check digits, so every sign counts. Rows of tables have | between their cells.
+_ANY_SIGN = r"(?P<sign> ?(?:[^\w\s]|_){1,2} ?)"
+_SIGN = r"(?P<sign> ?[-_|~\u00b7\u2022\u2013\u2014]{1,2} ?| \. )"
+_DATE_SIGN = r" ?[-_~\u2013\u2014] ?| \. "
+_START, _END = r"(?<![^\W_])", r"(?![^\W_])"
+_NO_CELL_BEFORE, _NO_CELL_AFTER = r"(?<!\|)(?<!\| )", r"(?! ?\|)"
+SEPARATED: Mapping[str, Pattern] = {
+    "PHONE": Pattern(
+        re.compile(
+            rf"{_START}{_NO_CELL_BEFORE}(?:\+ ?)?\(?\d{{1,5}}\)?{_SIGN}\d{{2,8}}"
+            rf"(?:(?P=sign)\d{{2,8}}){{0,6}}{_END}{_NO_CELL_AFTER}"
+        ),
+        0.6,
+        _separated_phone,
+    ),
+    "SSN": Pattern(
+        re.compile(
+            rf"{_START}{_NO_CELL_BEFORE}\d{{3}}{_SIGN}\d{{2}}(?P=sign)\d{{4}}{_END}{_NO_CELL_AFTER}"
+        ),
+        0.9,
+    ),
+    "CARD": Pattern(
+        re.compile(rf"{_START}\d{{4}}{_ANY_SIGN}\d{{4,6}}(?:(?P=sign)\d{{3,5}}){{1,3}}{_END}"),
+        0.9,
+        _wrapped_card,
+    ),
+    "IBAN": Pattern(
+        re.compile(
+            rf"{_START}[A-Z]{{2}}\d{{2}}{_ANY_SIGN}[A-Z0-9]{{4}}(?:(?P=sign)[A-Z0-9]{{1,4}}){{2,7}}{_END}"
+        ),
+        0.9,
+        _iban,
+    ),
+    "DATE": Pattern(
+        re.compile(
+            rf"{_START}(?:\d{{1,2}}(?P<sign>{_DATE_SIGN})\d{{1,2}}(?P=sign)(?:19|20)\d\d"
+            rf"|(?:19|20)\d\d(?P<year>{_DATE_SIGN})(?:0?[1-9]|1[0-2])(?P=year)"
+            rf"(?:0?[1-9]|[12]\d|3[01])){_END}"
+        ),
+        0.6,
+    ),
+}
+
 # These patterns also find titles and places. A policy with a trained detector omits these patterns,
 # because the trained detector finds names better.
 WEAK = frozenset({"NAME", "CAPITALS"})
@@ -404,6 +476,7 @@ class RegexDetector:
         chosen = PATTERNS if labels is None else {label: PATTERNS[label] for label in labels}
         self._patterns = dict(chosen)
         self._wrapped = {label: own for label, own in WRAPPED.items() if label in chosen}
+        self._separated = {label: own for label, own in SEPARATED.items() if label in chosen}
         for label, expression in (extra or {}).items():
             try:
                 self._patterns[label] = Pattern(re.compile(expression), 1.0)
@@ -422,6 +495,10 @@ class RegexDetector:
     def find_wrapped(self, texts: Sequence[str]) -> list[list[Finding]]:
         """Return the findings of the patterns `WRAPPED` in texts of `plain_text.unwrapped`."""
         return [_findings(text, self._wrapped) for text in texts]
+
+    def find_separated(self, texts: Sequence[str]) -> list[list[Finding]]:
+        """Return the findings of the patterns `SEPARATED` in texts of `plain_text.plain`."""
+        return [_findings(text, self._separated) for text in texts]
 
 
 def _findings(text: str, patterns: Mapping[str, Pattern]) -> list[Finding]:
@@ -460,6 +537,9 @@ def described() -> dict[str, tuple[str, int, float]]:
     }
     expressions |= {
         f"wrapped {label}": (own.expression, own.score) for label, own in WRAPPED.items()
+    }
+    expressions |= {
+        f"separated {label}": (own.expression, own.score) for label, own in SEPARATED.items()
     }
     expressions |= {
         "plain": (_PLAIN, 0.0),

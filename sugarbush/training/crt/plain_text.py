@@ -1,17 +1,19 @@
 """Writes a text in plain characters, and maps spans of it back to the text.
 
 Word processors, web pages and typography write a number with no-break spaces, thin spaces, dashes,
-soft hyphens, or digits of full width or of another script. A detector knows the characters of a
-keyboard. So detectors also read a text in plain characters (`plain`). Patterns of secrets that may
-be wrapped also read it with one character for each line break, tab and run of spaces (`unwrapped`).
+soft hyphens, entities of HTML, or digits of full width or of another script. A detector knows the
+characters of a keyboard. So detectors also read a text in plain characters (`plain`). Patterns of
+secrets that may be wrapped also read it with one character for each line break, tab and run of
+spaces (`unwrapped`).
 """
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -31,10 +33,16 @@ _HIDDEN = re.compile(f"[{_INVISIBLE}]+")
 _BLANK, _MARGIN = rf"[ \t{_INVISIBLE}]*", rf"[ \t>|{_INVISIBLE}]*"
 _BREAK = re.compile(rf"{_BLANK}(?<!\n)\n(?!{_MARGIN}\n){_MARGIN}|[ {_INVISIBLE}]*\t{_BLANK}")
 _SPACES = re.compile(rf"[{_INVISIBLE}][ {_INVISIBLE}]*| [ {_INVISIBLE}]+")
+# One character as HTML or an address writes it: &nbsp; &amp;nbsp; &#160; <br> %40
+_WRITTEN = re.compile(
+    r"&(?:amp;)?(?:#[0-9]{1,6}|#x[0-9a-f]{1,5}|[a-z]{2,9});|<br ?/?>|(?<=\w)%(?:20|40)(?=\w)",
+    re.IGNORECASE,
+)
 _OTHERS = {
     **dict.fromkeys("\u2044\u2215", "/"),
     **dict.fromkeys("\u00b7\u2024\u2219\u30fb\uff65", "."),
     **dict.fromkeys("\u2800\u3164\uffa0", " "),  # an empty Braille cell, and fillers of Hangul
+    "\ufe6b": "@",
 }
 _LAST_DIGIT = 0x1FFFF  # all digits of Unicode come before
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
@@ -56,8 +64,11 @@ class PlainText:
             return start, end
         return self.starts[start], self.ends[end - 1]
 
-    def replaced(self, expression: re.Pattern[str], by: str) -> PlainText:
-        """Return the text with `by` (at most one character) in place of each match."""
+    def replaced(
+        self, expression: re.Pattern[str], by: Callable[[re.Match[str]], str | None]
+    ) -> PlainText:
+        """Return the text with `by`, at most one character, in place of each match. A match stays
+        if `by` returns None for it."""
         return _replaced(self, expression, by)
 
 
@@ -67,11 +78,10 @@ def plain(text: str) -> PlainText:
     >>> plain("06\u00a012\u202f34, ٣\u200b٤ \uff21\u2013\uff11").text
     '06 12 34, 34 A-1'
     """
-    if text.isascii() and not _LINE_END.search(text):
+    if text.isascii() and not _LINE_END.search(text) and not _WRITTEN.search(text):
         return PlainText(text)
-    written = PlainText(text.translate(_table()))
-    for expression, by in ((_LINE_END, "\n"), (_HIDDEN, "")):
-        written = written.replaced(expression, by)
+    written = _with_plain_characters(text)
+    written = written.replaced(_LINE_END, _line_break).replaced(_HIDDEN, lambda _: "")
     return PlainText(_HYPHEN.sub("-", written.text), written.starts, written.ends)
 
 
@@ -83,9 +93,9 @@ def unwrapped(text: str) -> PlainText:
     >>> unwrapped("555\r\n> 010\t12\u200b34").text
     '555\n010\n12 34'
     """
-    written = PlainText(text if text.isascii() else text.translate(_table()))
-    for expression, by in ((_LINE_END, "\n"), (_BREAK, "\n"), (_SPACES, " ")):
-        written = written.replaced(expression, by)
+    written = _with_plain_characters(text)
+    written = written.replaced(_LINE_END, _line_break).replaced(_BREAK, _line_break)
+    written = written.replaced(_SPACES, lambda _: " ")
     return PlainText(_HYPHEN.sub("-", written.text), written.starts, written.ends)
 
 
@@ -97,15 +107,43 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda match: " " * len(match.group()), text.translate(_table()))
 
 
-def _replaced(written: PlainText, expression: re.Pattern[str], by: str) -> PlainText:
-    matches = list(expression.finditer(written.text))
-    if all(match.group() == by for match in matches):
+def _with_plain_characters(text: str) -> PlainText:
+    written = PlainText(text).replaced(_WRITTEN, _character)
+    if written.text.isascii():
+        return written
+    return PlainText(written.text.translate(_table()), written.starts, written.ends)
+
+
+def _line_break(_: re.Match[str]) -> str:
+    return "\n"
+
+
+def _character(match: re.Match[str]) -> str | None:
+    """Return the character that HTML or an address writes, or None if it is none."""
+    written = match.group()
+    if written[0] == "%":
+        return chr(int(written[1:], 16))
+    character = "\n" if written[0] == "<" else html.unescape(html.unescape(written))
+    return character if len(character) == 1 else None
+
+
+def _replaced(
+    written: PlainText,
+    expression: re.Pattern[str],
+    replacement: Callable[[re.Match[str]], str | None],
+) -> PlainText:
+    matches = [
+        (match, by)
+        for match in expression.finditer(written.text)
+        if (by := replacement(match)) is not None
+    ]
+    if all(match.group() == by for match, by in matches):
         return written
     pieces: list[str] = []
     starts, ends, at = array("q"), array("q"), 0
     old_starts = written.starts or array("q", range(len(written.text)))
     old_ends = written.ends or array("q", range(1, len(written.text) + 1))
-    for match in matches:
+    for match, by in matches:
         first, last = match.span()
         pieces += (written.text[at:first], by)
         starts += old_starts[at:first]

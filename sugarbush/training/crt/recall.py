@@ -31,8 +31,8 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
+from sugarbush.data.cells import is_half
 from sugarbush.data.reading import read_rows
-from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, printable
 from sugarbush.privacy.binomial import BoundedShare, share
 from sugarbush.training.crt.dedup import MASK

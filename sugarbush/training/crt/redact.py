@@ -33,7 +33,8 @@ _TITLES = re.compile(
     re.IGNORECASE,
 )
 _DEGREES = re.compile(r",? ?(?:Esq|M\.?D|Ph\.?D|RN|DDS|CPA|Jr|Sr|III|II)\b\.?")
-_WRAPS = re.compile("[\t\n\r\x0b\x0c]|  ")
+_WRAPS = re.compile(r"[\t\n\r\x0b\x0c]|  |&[\w#]{2,14};|<[bB][rR]|%20")
+_SEPARATES = re.compile(r"\d ?(?:[^\w\s]|_){1,2} ?[\dA-Z]")
 _OUTSIDE = "a detector found a span that is not within its text"
 _LONGEST_TITLES = 30  # number of characters before a span that are searched for a title
 
@@ -89,6 +90,8 @@ class Policy:
             self._add(found, detector.find_plain, changed)
             wrapped = {i: unwrapped(text) for i, text in enumerate(texts) if _may_wrap(text)}
             self._add(found, detector.find_wrapped, wrapped)
+            separated = {i: view for i, view in written.items() if _SEPARATES.search(view.text)}
+            self._add(found, detector.find_separated, separated)
         return found
 
     def _add(

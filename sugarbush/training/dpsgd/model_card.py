@@ -12,7 +12,7 @@ from typing import Any
 from sugarbush.paths import last_part
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.events import NonPrivate
-from sugarbush.privacy.spending import Spending
+from sugarbush.privacy.spending import WHEN_WRITTEN, Spending
 from sugarbush.privacy.unit import ADJACENCY, Unit
 from sugarbush.training.dpsgd.settings import DpSgdSettings
 from sugarbush.training.dpsgd.train import Mechanism
@@ -71,10 +71,8 @@ def model_card(
             "weight_decay": settings.weight_decay,
         },
         "remarks": [
-            "epsilon covers all charges of the dataset when this card was written, and that is "
-            "what you must count if you chose among them. epsilon_of_this_run covers the training, "
-            "the DP table and every profile of the dataset. Later charges are in the ledger and on "
-            "the release card.",
+            f"{WHEN_WRITTEN} The release card counts them, too. epsilon_of_this_run covers the "
+            "training, the DP table and every profile of the dataset.",
             "The charge covers the steps and the repeatable steps, even if these were not needed.",
             "The weights are those after the last step. The number of steps was fixed before the "
             "first step; a run that was killed too often has taken fewer steps.",

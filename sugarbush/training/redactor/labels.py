@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sugarbush.data.cells import is_half
 from sugarbush.data.reading import read_rows
-from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import OWN_LABELS, atomic_file, make_owner_only
 from sugarbush.randomness import hash_share

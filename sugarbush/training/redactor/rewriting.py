@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sugarbush.data.cells import is_half
 from sugarbush.data.reading import stream_rows
-from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import atomic_stream
 from sugarbush.privacy.key import state_key

@@ -29,6 +29,7 @@ def message_of(folder: Path, *attributes: dict[str, object], **more: object) -> 
         ({"column": "c", "values": []}, "values is empty"),
         ({"column": "c", "values": ["a", "b", "a"]}, "repeats a"),
         ({"column": "c", "values": ["a", " "]}, "empty value"),
+        ({"column": "c", "values": ["a", "\ud800"]}, "half a character"),
         ({"column": "c", "values": ["a", "other"]}, "repeats other"),
         ({"values": ["a"]}, "exactly one of"),
         ({"values": ["a"], "column": "c", "source": "llm"}, "exactly one of"),

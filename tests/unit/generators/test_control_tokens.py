@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.generators.answer_checks import bare_text, check
 from sugarbush.generators.control_tokens import control_tokens, final_text, without_notes
 from sugarbush.generators.huggingface.batch import _decoded
@@ -27,6 +28,7 @@ TURNS = {
     "Llama 3, names alone": "assistant\n\n{}",
     "Llama 4": "<|header_start|>assistant<|header_end|>\n\n{}<|eot|>",
     "Llama 2": "<s>[INST] <<SYS>>\nWrite\n<</SYS>>\n\na letter [/INST] {} </s>",
+    "Llama 2, a further turn that was cut": "{} <s>[INST] More?",
     "Llama 2, a further turn": "{}</s><s>[INST] More? [/INST] No.</s>",
     "Mistral": "[INST] Write [/INST]{}</s>",
     "Mistral 3": "[SYSTEM_PROMPT]Be kind[/SYSTEM_PROMPT][INST]Write[/INST]{}</s>",
@@ -147,6 +149,45 @@ def test_a_note_that_the_text_is_invented_is_dropped(note: str) -> None:
     assert without_notes(TEXT) == TEXT
     example = RandomRequest(subject="letters", examples=(f"My chair broke in two days.{note}",))
     assert bare_text(TEXT + note, example) == TEXT + note
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "\nUSER: Write another one.\nASSISTANT: No.",
+        "\n\nHuman: More?",
+        "\nAssistant: More.",
+        "\n### Response:\nMore.",
+        "\n\n### Human: More?",
+        "\n###Instruction\nMore.",
+        "\n## User:\nMore.",
+        "\n<user>More?</user>",
+    ],
+)
+def test_a_next_turn_in_plain_words_is_dropped(turn: str) -> None:
+    assert bare_text(TEXT + turn, LETTERS) == TEXT
+    example = RandomRequest(subject="letters", examples=(f"My chair broke in two days.{turn}",))
+    assert bare_text(TEXT + turn, example) == TEXT + turn
+    dialogue = RandomRequest(
+        subject="chats",
+        shape=TextForm.model_validate({"conversation": {"roles": ["Human", "Assistant"]}}).shape,
+    )
+    assert bare_text(TEXT + turn, dialogue) == TEXT + turn
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Human: Is it late?\nAssistant: Yes.\nHuman: Why?",
+        "USER: Is it late?\nASSISTANT: Yes.",
+        "It broke.\nUser: jdoe\nDevice: laptop",
+        "It broke.\nAssistant manager: Ann",
+        "It broke.\n## Input voltage\n12 V",
+        "He said USER: and left.",
+    ],
+)
+def test_a_dialogue_and_lines_of_a_ticket_are_no_next_turn(text: str) -> None:
+    assert bare_text(text, LETTERS) == text
 
 
 def test_a_token_that_an_example_has_is_no_problem() -> None:

@@ -21,8 +21,11 @@ from sugarbush.app.step import App
 from sugarbush.app.step_run import ReportStep
 from sugarbush.cli import budgets, checks, runs
 from sugarbush.cli.profiles import make_profile
+from sugarbush.cli.shows import show_stage
 from sugarbush.errors import LedgerError
+from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline import measuring
+from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages.fingerprint import has_old_card
@@ -154,6 +157,7 @@ def test_one_run_has_one_number(state: Path, tmp_path: Path) -> None:
     assert card["promise"]["epsilon"] == card["promise"]["epsilon_of_this_run"]
     assert release.epsilon == release.epsilon_of_this_run == ledger_of(state).total() <= 1
     assert card["budget"]["others"] == card["budget"]["events_of_others"] == []
+    assert any("with another state folder" in each for each in card["not_covered"])
     for statement in statements(release, tmp_path / "out"):
         assert "all runs on this dataset" not in statement and "this run alone" not in statement
 
@@ -215,12 +219,37 @@ def test_without_its_ledger_a_release_states_no_epsilon(state: Path, tmp_path: P
     release = draw(state)
     shutil.rmtree(state / "ledgers")
     for states in (lambda: release.card, release.report, lambda: release.save(tmp_path / "out")):
-        with pytest.raises(LedgerError, match="which a released result names"):
+        with pytest.raises(LedgerError, match="charges that results name"):
             states()
-    with pytest.raises(LedgerError, match="which a released result names"):
+    with pytest.raises(LedgerError, match="charges that results name"):
         sb.evaluate(release, real=list(FRAME["message"]))
     assert not (tmp_path / "out").exists() and not list(state.rglob("*.jsonl"))
     assert release.epsilon_of_this_run <= 1
+
+
+def test_an_older_copy_of_the_ledger_states_no_epsilon(state: Path, tmp_path: Path) -> None:
+    """Its seals are valid, but results of the state folder name later charges."""
+    release = draw(state)
+    shutil.copytree(state / "ledgers", tmp_path / "older")
+    draw(state, new_draw=True)
+    shutil.copytree(state / "ledgers", tmp_path / "newer")
+    shutil.rmtree(state / "ledgers")
+    shutil.copytree(tmp_path / "older", state / "ledgers")
+    for states in (
+        lambda: release.card,
+        lambda: release.epsilon,
+        release._repr_html_,
+        release.report,
+        lambda: release.save(tmp_path / "saved"),
+        lambda: release.publish(tmp_path / "out", publication=COMPLETE),
+        lambda: spending_of(ledger_of(state).snapshot(), release.ledger_ids),
+    ):
+        with pytest.raises(LedgerError, match=r"charges that results name.* restore the ledger"):
+            states()
+    assert not (tmp_path / "out").exists() and not (state / "publications").exists()
+    shutil.rmtree(state / "ledgers")
+    shutil.copytree(tmp_path / "newer", state / "ledgers")
+    assert release.epsilon == ledger_of(state).total() > 1.4
 
 
 def test_a_profile_that_was_drawn_again_states_both(state: Path, tmp_path: Path) -> None:
@@ -285,6 +314,28 @@ def test_commands_and_the_form_state_the_ledger_of_now(
     assert has_old_card(project)
 
 
+def test_a_card_and_a_model_card_that_lack_later_charges_come_with_a_warning(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are files, so they cannot count what was charged after they were written."""
+    base, ledger = project.base, project.ledger(rehearse=False)
+    model = project.roots.released / "finetune/dpft/model_card.json"
+    model.parent.mkdir(parents=True)
+    model.write_text(json.dumps({"epsilon": 1, "dataset_total_epsilon": ledger.total()}))
+
+    def show_model(console: Console) -> None:
+        show_stage(base, "model", method="dpft", rows=1, internal=False, console=console)
+
+    assert Artifacts(base).card()["promise"]["epsilon"] == ledger.total()
+    assert '"epsilon": 1' in printed(show_model) and not capsys.readouterr().err
+    ledger.charge(GaussianDp(mu=0.2), stage="evolve", run="another")
+    with pytest.warns(UserWarning, match="older than the ledger"):
+        Artifacts(base).card()
+    printed(show_model)
+    said = f"All charges on the dataset have epsilon {rounded_up(ledger.total())} now"
+    assert said in capsys.readouterr().err
+
+
 def test_the_command_prints_both_epsilons_of_a_profile_that_was_drawn_again(
     project: Project,
 ) -> None:
@@ -293,7 +344,8 @@ def test_the_command_prints_both_epsilons_of_a_profile_that_was_drawn_again(
     said = printed(lambda console: make_profile(project, console, force=True))
     total = f"all runs on this dataset {rounded_up(ledger.total())}, {CHOICE}"
     assert total in said
-    assert total in (project.roots.published / "profile.html").read_text()
+    page = (project.roots.published / "profile.html").read_text()
+    assert total in page and "when this page was written. Later charges are in the ledger" in page
 
 
 def test_figures_on_real_texts_are_noted_and_make_an_older_card_stale(
@@ -326,3 +378,24 @@ def test_an_evaluation_of_a_release_is_on_every_card_of_its_dataset(state: Path)
         assert "for this dataset: evaluation (1)." in made.card["tuning"]
         assert any("evaluation" in each for each in made.card["unprotected_quantities"])
     assert ledger_of(state).unit is Unit.RECORD
+
+
+def test_figures_shown_while_the_data_was_declared_public_are_on_the_card(state: Path) -> None:
+    """Texts without DP and their evaluation, by another purpose, leave no charge in this ledger."""
+    public = sb.synthesize(
+        FRAME,
+        text="message",
+        schema=SCHEMA,
+        method=NonPrivatePE(rounds=1, candidates=8, variations=2),
+        generator=sb.Pool(texts=POOL),
+        texts=10,
+        state=state,
+        accept_poor=True,
+        privacy=sb.Privacy(epsilon=1, dataset="letters", purpose="benchmark"),
+    )
+    sb.evaluate(public, real=list(FRAME["message"]))
+    release = draw(state)
+    assert release.card is not None
+    assert "for this dataset: results without DP (1), evaluation (1)." in release.card["tuning"]
+    assert ledger_of(state).shown() == {"evaluation": 1, "results without DP": 1}
+    assert not [line for line in ledger_of(state).path.read_text().splitlines() if "shown" in line]

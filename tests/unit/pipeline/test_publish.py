@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from typer.testing import CliRunner
 from sugarbush.cli.main import app
 from sugarbush.errors import MissingInputError, ParamsError, PrivacyError, StorageError
 from sugarbush.pipeline import publish
+from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.publications import Published, open_publications
-from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
 from tests.hub import OWNER, hub_account
 from tests.publication import COMPLETE
 from tests.unit.pipeline.small_project import run_stages, write_project
@@ -100,6 +102,29 @@ def test_the_published_texts_are_those_of_the_release(project: Project, tmp_path
     assert {name: card[name] for name in same} == {name: own[name] for name in same}
 
 
+@pytest.mark.parametrize(
+    ("section", "name"), [("promise", "epsilon"), ("budget", "dataset_total_epsilon")]
+)
+def test_a_card_that_states_less_than_the_ledger_is_not_published(
+    project: Project, tmp_path: Path, section: str, name: str
+) -> None:
+    """A card of an earlier version, which counted one run alone, names the ledger of now."""
+    ledger = project.ledger(rehearse=False)
+    ledger.charge(GaussianDp(mu=0.2), stage="evolve", run="another")
+    run_all(project.base)
+    path = project.roots.published / "release_card.json"
+    card = json.loads(path.read_text())
+    whole = card[section][name]
+    card[section][name] = card["promise"]["epsilon_of_this_run"]
+    assert card[section][name] < whole == ledger.total()
+    path.write_text(json.dumps(card, indent=2))
+    refused(project, tmp_path / "out", PrivacyError, "states less than the ledger says")
+    with pytest.warns(UserWarning, match="its totals may be too small"):
+        Artifacts(project.base).card()
+    run_all(project.base)
+    assert published(project, tmp_path / "out")[section][name] == whole
+
+
 def test_one_message_names_every_missing_setting(incomplete: Project, tmp_path: Path) -> None:
     with pytest.raises(ParamsError) as refusal:
         published(incomplete, tmp_path / "out")
@@ -139,6 +164,16 @@ def test_a_folder_that_is_not_new_is_refused(project: Project, tmp_path: Path) -
 def test_a_card_that_is_older_than_the_ledger_is_refused(project: Project, tmp_path: Path) -> None:
     project.ledger().charge(DiscreteGaussian(stddev=400.0), stage="other", run="r")
     refused(project, tmp_path / "out", PrivacyError, "older than the ledger")
+
+
+def test_a_card_that_is_older_than_the_ledger_is_read_with_a_warning(project: Project) -> None:
+    artifacts = Artifacts(project.base)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        card = artifacts.card()
+    project.ledger().charge(DiscreteGaussian(stddev=400.0), stage="other", run="r")
+    with pytest.warns(UserWarning, match="older than the ledger"):
+        assert artifacts.card() == card
 
 
 def test_a_project_without_a_card_is_refused(project: Project, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import parse_params
-from sugarbush.privacy.remarks import INDEPENDENT_ROWS
+from sugarbush.privacy.remarks import INDEPENDENT_ROWS, OVERLAP
 from tests.integration.project import letters
 from tests.unit.pipeline.small_project import run_stages, write_project
 
@@ -69,6 +69,16 @@ def test_the_card_states_the_assumption_that_the_settings_declare(
     assert (INDEPENDENT_ROWS in made["remarks"]) == (declared is False)
     markdown = (folder / "project/reports/public/release_card.md").read_text()
     assert ("no row depends on other rows" in markdown) == (declared is False)
+
+
+def test_a_later_card_states_the_assumption_of_an_earlier_charge(folder: Path) -> None:
+    """Its total counts the charge, whose epsilon holds under the assumption alone."""
+    write(folder, table=NEWEST, rows_depend_on_other_rows=False, accept_overlap=True)
+    card(folder)
+    write(folder, table="letters")
+    made = card(folder)
+    assert made["promise"]["epsilon"] > made["promise"]["epsilon_of_this_run"]
+    assert {INDEPENDENT_ROWS, OVERLAP} <= set(made["remarks"])
 
 
 @pytest.mark.parametrize(

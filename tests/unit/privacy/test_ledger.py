@@ -420,3 +420,23 @@ def test_a_ledger_of_0_2_that_cannot_be_compared_stops_every_charge(tmp_path: Pa
     with pytest.raises(LedgerError, match="private folder `prepared`"):
         charge(ledger_at(tmp_path), dataset_fingerprint=without)
     assert not ledger_at(tmp_path).entries()
+
+
+def test_a_charge_records_what_its_settings_assume(tmp_path: Path) -> None:
+    """Once, and only if the charge is accepted. The cards of later charges state it, too."""
+
+    def ledger(**assumes: tuple[str, ...]) -> Ledger:
+        return Ledger(
+            tmp_path, dataset="tickets", purpose="release", unit=Unit.RECORD, cap=1.0, delta=1e-6,
+            assumes=assumes,
+        )  # fmt: skip
+
+    small = DiscreteGaussian(stddev=20.0)
+    ledger(apart=("a",)).charge(small, stage="s", run="r")
+    ledger(apart=("a", "b"), rows=("",)).charge(small, stage="s", run="r")
+    with pytest.raises(BudgetExceededError):
+        ledger(other=("",)).charge(DiscreteGaussian(stddev=1.0), stage="s", run="r")
+    ledger().charge(small, stage="s", run="r")
+    assert ledger().declared() == {"apart": ("a", "b"), "rows": ("",)}
+    assert ledger().snapshot().declared() == ledger().declared() and not ledger().shown()
+    assert len(ledger().entries()) == 3 and ledger().path.read_text().count('"declared"') == 3

@@ -74,6 +74,49 @@ def test_no_separator_hides_a_secret(secret: str, separator: str) -> None:
     assert redacted.startswith("Please use <MASK>") and redacted.endswith("today.")
 
 
+SIGNS = [
+    " - ", " \u2013 ", " \u2014 ", " . ", "_", " _ ", "__", "|", " | ", "~", "\u00b7", "\u2022",
+    " \u2022 ", "&nbsp;", "&amp;nbsp;", "&#160;", "&#xA0;", "&ensp;", "&thinsp;", "&shy;",
+    "&ndash;", "&#8209;", "&zwnj;", "<br>", "<br />", "%20",
+]  # fmt: skip
+NUMBERS = {name: secret for name, secret in SECRETS.items() if "{0}March" not in secret}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("secret", [n for n in NUMBERS.values() if "Street" not in n])
+def test_no_sign_and_no_entity_of_html_hides_a_number(secret: str, sign: str) -> None:
+    (redacted,) = POLICY.redact([f"Please use {secret.format(sign)} today."])
+    assert not any(character.isdigit() for character in redacted), redacted
+    assert redacted.startswith("Please use <MASK>") and redacted.endswith("today.")
+
+
+@pytest.mark.parametrize("sign", ["*", ":", ", ", "+", "=", "'", "; "])
+@pytest.mark.parametrize("name", ["card", "IBAN"])
+def test_no_sign_hides_a_number_with_check_digits(name: str, sign: str) -> None:
+    (redacted,) = POLICY.redact([f"Please use {SECRETS[name].format(sign)} today."])
+    assert not any(character.isdigit() for character in redacted), redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| 555 | 010 | 1234 | 5 |",
+        "| 078 | 05 | 1120 |",
+        "seats 10 - 20 - 30",
+        "from 2019 - 2021 and 2022 - 2023",
+        "page 12 - 14",
+        "0 - 100 and 00 - 99",
+        "the score was 21 - 19, 15 - 21",
+        "parts x_1_2_3 and 100_200_300",
+        "R&amp;D &lt;b&gt; 5 &nbsp; 6",
+        "AB12 | CD34 | EF56",
+        "50%20 off",
+    ],
+)
+def test_tables_ranges_and_names_of_parts_are_no_numbers_of_people(text: str) -> None:
+    assert POLICY.redact([text]) == [text]
+
+
 @pytest.mark.parametrize("date", ["04{0}03{0}1985", "12{0}11{0}1985", "31{0}1{0}2024"])
 @pytest.mark.parametrize(
     "separator",
@@ -111,10 +154,55 @@ def test_digits_of_every_script_are_digits(secret: str, digits: str) -> None:
         "jane.doe\u200b@exam\u00adple.com",
         "jane.doe\u00a0@\u00a0example.com",
         "jane.doe\n@example.com",
+        "jane.doe [at] example.com",
+        "jane.doe(at)example.com",
+        "jane.doe {at} mail.example.com",
+        "jane.doe <at> example.com",
+        "jane.doe [at]\nexample.com",
+        "jane.doe [ät] example.de",
+        "jane.doe(@)example.com",
+        "jane.doe [@] example [.] com",
+        "jane.doe [at] example [dot] com",
+        "jane.doe (AT) example (DOT) com",
+        "jane.doe at example dot com",
+        "jane.doe AT mail dot example dot org",
+        "jane.doe [at] example [punkt] com",
+        "jane.doe_at_example.com",
+        "jane.doe -at- example.com",
+        "jane.doe&#64;example.com",
+        "jane.doe&commat;example.com",
+        "jane.doe%40example.com",
+        "jane.doe\\@example.com",
+        "jane.doe@example,com",
+        "jane.doe\ufe6bexample.com",
+        "jane.doe@[192.168.0.1]",
+        '"jane doe"@example.com',
     ],
 )
 def test_an_address_of_mail_in_unusual_characters_is_masked(written: str) -> None:
     assert POLICY.redact([f"write to {written} today"]) == [f"write to {MASK} today"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We were at a dot of land, and look at this dot in it.",
+        "I was (at) cafe. It was late.",
+        "It was sold [at] once. Then we left.",
+        "stay-at-home work and a look_at_me name",
+        "Meet me at noon and not at example dotted",
+    ],
+)
+def test_words_with_at_and_dot_are_no_address(text: str) -> None:
+    assert POLICY.redact([text]) == [text]
+
+
+@given(st.text(alphabet="1aA &;#x0nbsp<br/>_-|%4@.\u00a0\u2028", max_size=40))
+def test_the_places_of_plain_characters_are_in_the_text(text: str) -> None:
+    for view in (plain(text), unwrapped(text)):
+        spans = [view.span(i, i + 1) for i in range(len(view.text))]
+        assert all(0 <= start < end <= len(text) for start, end in spans)
+        assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
 TOKENS = {

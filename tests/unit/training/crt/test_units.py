@@ -158,6 +158,7 @@ def test_the_card_says_that_labelled_secrets_are_not_covered():
     said = " ".join(card["not_covered"])
     assert "Secrets in the labelled texts" in said
     assert "kinds that methods.crt.must_find leaves out" in said
+    assert "Other trainings on the same texts, and a choice among several" in said
 
 
 def test_the_card_keeps_confidentiality_apart_from_dp():

@@ -98,6 +98,7 @@ def test_the_card_of_a_model_counts_other_charges_of_its_dataset(
     card = json.loads((tmp_path / "one/model_card.json").read_text())
     total = sb.open_ledger("letters", state=state, delta=1e-5).total()
     assert card["epsilon"] == card["dataset_total_epsilon"] == model.epsilon == total
+    assert "Later charges are in the ledger" in " ".join(card["remarks"])
     assert card["epsilon_of_this_run"] == model.epsilon_of_this_run <= 2.0 < total
 
 
