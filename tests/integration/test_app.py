@@ -60,7 +60,6 @@ PUBLICATION = {
     "intruder_test": "A colleague found no writer.",
     "review_date": "2035-06-30",
 }
-RUN_TIMEOUT_S = 900
 WITH_SIGINT = str(ROOT / "tests" / "with_sigint.py")
 
 
@@ -874,7 +873,7 @@ def test_from_a_csv_file_to_a_published_folder(
         look()
         hands.push("[value=next]", then=hands.at("estimate"))
         hands.push("form .main", then="!!document.querySelector('#job')")
-        hands.wait("document.querySelector('#job').dataset.state !== 'running'", RUN_TIMEOUT_S)
+        hands.wait("document.querySelector('#job').dataset.state !== 'running'")
         look()
         assert page.evaluate("document.querySelector('#job').dataset.state") == "finished"
         hands.push('a.button[href="run"]', then=hands.at("run"))
@@ -889,7 +888,7 @@ def test_from_a_csv_file_to_a_published_folder(
         look()
         hands.load(server.url + "run")  # the page is loaded again
         assert page.evaluate("document.querySelector('#job').dataset.state") == "running"
-        hands.wait("document.querySelector('#job').dataset.state !== 'running'", RUN_TIMEOUT_S)
+        hands.wait("document.querySelector('#job').dataset.state !== 'running'")
         look()
         lines = page.evaluate("document.querySelector('#job-lines').textContent")
         assert (base / "reports" / "public" / "release_card.json").exists(), lines
@@ -916,7 +915,7 @@ def test_from_a_csv_file_to_a_published_folder(
         hands.push("[value=publish]", then="document.body.textContent.includes('Please confirm')")
         look()
         hands.push("form .main", then="!!document.querySelector('#job')")
-        hands.wait("document.querySelector('#job').dataset.state !== 'running'", RUN_TIMEOUT_S)
+        hands.wait("document.querySelector('#job').dataset.state !== 'running'")
         look()
         lines = page.evaluate("document.querySelector('#job-lines').textContent")
         assert page.evaluate("document.querySelector('#job').dataset.state") == "finished", lines

@@ -20,8 +20,8 @@ from tests.pipelines import FinishedPipelines, copied, run_pipeline
 
 pytestmark = [pytest.mark.xdist_group("dvc"), pytest.mark.slow]
 NEW_RELEASE = {
-    "fingerprint", "prepare", "extract_metadata", "synthesize_metadata", "initialise@maple",
-    "evolve@maple",
+    "make_example", "fingerprint", "prepare", "extract_metadata", "synthesize_metadata",
+    "initialise@maple", "evolve@maple",
 }  # fmt: skip
 PUBLIC = ("data/stamps", "data/public", "data/released", "reports/public")
 ALWAYS = {"make_example", "fingerprint"}  # `make_example` reads params.yaml

@@ -1,11 +1,14 @@
 """Tests of smartnoise's AIM with our measurer. One run of its loop takes ten seconds to compile."""
 
 import itertools
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import sugarbush as sb
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.gaussian_dp import bounded_range_mu, discrete_gaussian_mu
@@ -20,6 +23,25 @@ from sugarbush.tables.synthesis import draw_rows
 
 pytestmark = pytest.mark.xdist_group("jax")  # one worker loads it
 SETTINGS = SynthesizeMetadataSettings(engine=Engine.SMARTNOISE)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_what_the_message_advises_makes_a_table(tmp_path: Path) -> None:
+    """`make test-smartnoise` installs what the message about the missing package names."""
+    pytest.importorskip("snsynth", reason="the extra 'smartnoise' is not installed")
+    frame = pd.DataFrame({"product": [("lamp", "chair", "kettle")[i % 3] for i in range(300)]})
+    attribute = {"name": "product", "values": ["lamp", "chair", "kettle"], "column": "product"}
+    table = sb.dp_table(
+        frame,
+        schema={"subject": "letters", "attributes": [attribute]},
+        epsilon=1,
+        delta=1e-6,
+        dataset="letters",
+        engine="smartnoise",
+        state=tmp_path,
+    )
+    assert set(table.value["product"]) <= {"lamp", "chair", "kettle", "other"}
 
 
 @pytest.mark.slow
