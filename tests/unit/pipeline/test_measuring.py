@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 import sugarbush as sb
 from sugarbush.attributes.reader import Labels
 from sugarbush.cli.main import app
-from sugarbush.data.private_store import HELDOUT
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import measuring
@@ -157,7 +156,9 @@ def test_the_instruments_are_built_before_the_first_charge(
     assert len(project.ledger(rehearse=False).entries()) == before
 
 
-def test_one_record_of_a_user_is_measured_but_all_count_for_the_marginals(tmp_path: Path, state: Path) -> None:
+def test_one_record_of_a_user_is_measured_but_all_count_for_the_marginals(
+    tmp_path: Path, state: Path
+) -> None:
     changes = {
         **MEASURED,
         "privacy__unit": "user",
