@@ -173,9 +173,8 @@ class NearTexts:
     def cells(self, embeddings: NDArray[np.float32]) -> NDArray[np.int32]:
         """Return 1 for each record (n, d) whose nearest text is near, and 0 for others: (n,)."""
         places = nearest(np.ascontiguousarray(embeddings), self.embeddings)
-        return (_squared(embeddings, self.embeddings[places]) <= self.distances[places]).astype(
-            np.int32
-        )
+        apart = _squared(embeddings, self.embeddings[places])
+        return (apart <= self.distances[places]).astype(np.int32)
 
     def cells_by_value(
         self, near: NDArray[np.int32], codes: NDArray[np.int64], sizes: Sequence[int]

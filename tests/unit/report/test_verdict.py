@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sugarbush.attributes.reader import ReadAttribute
 from sugarbush.evaluation.likeness import Likeness
+from sugarbush.evaluation.public_figures import PublicFigure
 from sugarbush.report.verdict import Teaching, VerdictFacts, make_verdict, worst
 
 LIKE = Likeness(separability=0.5, foreign=0.05, coverage=1.0, donated=50)
@@ -50,6 +51,38 @@ def test_every_finding_lowers_the_grade(changes: dict[str, Any], grade: str, wor
     found = make_verdict(replace(GOOD, **changes))
     assert found.grade == grade
     assert any(word in reason for reason in found.reasons)
+
+
+def figure(name: str, value: float, attribute: str | None = None) -> PublicFigure:
+    low, high = max(value - 0.04, -1.0), value + 0.04
+    return PublicFigure(name=name, value=value, low=low, high=high, attribute=attribute)
+
+
+def learned(gain: float, attribute: str = "topic") -> tuple[PublicFigure, ...]:
+    return figure("accuracy", 0.6, attribute), figure("gain", gain, attribute)
+
+
+@pytest.mark.parametrize(
+    ("measured", "grade", "training"),
+    [
+        ((figure("coverage", 0.7), *learned(0.3)), "good", "good"),
+        ((figure("coverage", 0.7),), "good", None),
+        ((figure("coverage", 0.4), *learned(0.3)), "fair", "good"),
+        ((figure("coverage", 0.05), *learned(0.3)), "poor", "good"),
+        ((figure("coverage", 0.7), *learned(-0.2)), "poor", "poor"),
+        ((figure("coverage", 0.7), *learned(0.03)), "fair", "poor"),
+        ((figure("coverage", 0.7), *learned(0.3), *learned(-0.1, "tone")), "fair", "good"),
+    ],
+)
+def test_measured_figures_decide(
+    measured: tuple[PublicFigure, ...], grade: str, training: str | None
+) -> None:
+    """With or without donated texts. Attributes with a measured gain need no donated texts."""
+    unread = (replace(SHOWN, source="class_sums", shown=None),) if len(measured) > 1 else ()
+    found = make_verdict(replace(GOOD, likeness=None, measured=measured, attributes=unread))
+    assert (found.grade, found.training) == (grade, training)
+    assert "of the records have a text like them" in found.line()
+    assert "nothing" not in found.line()
 
 
 def test_a_release_that_teaches_less_than_the_donated_texts_is_poor_for_training() -> None:
