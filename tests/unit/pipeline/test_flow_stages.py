@@ -39,17 +39,20 @@ def test_a_stage_ran_when_dvc_says_that_it_runs_it(
     ("stage", "kind", "shown"),
     [
         ("evolve@maple", "BudgetExceededError", "the reason"),
+        ("evolve@maple", "PoorFitError", "the reason"),  # it is released
         ("evolve@maple", "InputError", None),  # it may depend on private data
         ("evolve@augpe", "BudgetExceededError", None),  # of another task
     ],
 )
-def test_only_the_cap_is_a_reason_that_prefect_may_store(
+def test_only_a_cap_and_a_look_are_reasons_that_prefect_may_store(
     tmp_path: Path, stage: str, kind: str, shown: str | None
 ) -> None:
     last = tmp_path / "last_error.json"
-    assert flow._passed_cap(last, ["evolve@maple"]) is None
+    assert flow._public_stop(last, ["evolve@maple"]) is None
     last.write_text(json.dumps({"stage": stage, "type": kind, "message": "the reason"}))
-    assert flow._passed_cap(last, ["--single-item", "evolve@maple"]) == shown
+    found = flow._public_stop(last, ["--single-item", "evolve@maple"])
+    assert (None if found is None else str(found)) == shown
+    assert found is None or type(found).__name__ == kind
 
 
 def test_no_stage_and_no_flow_is_retried() -> None:
