@@ -48,9 +48,9 @@ test-fast: $(STAMP)
 	@$(BIN)/python -m pytest $(IN_TWO) -m "not slow" tests/unit tests/property
 
 # The fast tests of what computes with torch, with the newest torch. All else is the newest in .venv.
-WITH_TORCH := audits embedding evolution generators methods pipeline training
+WITH_TORCH := embedding generators training
 test-newest: $(NEWEST)/.installed
-	@$(NEWEST)/bin/python -m pytest $(IN_TWO) -m "not slow" $(WITH_TORCH:%=tests/unit/%) tests/property
+	@$(NEWEST)/bin/python -m pytest $(IN_TWO) -m "not slow" $(WITH_TORCH:%=tests/unit/%)
 
 # The engine smartnoise in an environment of its own.
 test-smartnoise: $(SMARTNOISE)/.installed
