@@ -25,7 +25,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import final_folder, method_folder, text_of_row
 from sugarbush.pipeline.settings import FILE, load_params
-from sugarbush.pipeline.stages.fingerprint import old_card_notice
+from sugarbush.pipeline.stages.fingerprint import ROUNDING, old_card_notice
 from sugarbush.privacy.accounting import rounded_up
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
@@ -174,8 +174,11 @@ def _warn_of_an_old_card(base: Path) -> None:
 
 def _warn_of_later_charges(base: Path, model_card: Path) -> None:
     """Print a warning if the ledger has charges that a model card does not count."""
+    stated = json.loads(model_card.read_text()).get("dataset_total_epsilon")
+    if stated is None:  # a method without a DP guarantee
+        return
     total = open_project(base).ledger(rehearse=False).total()
-    if float(json.loads(model_card.read_text())["dataset_total_epsilon"]) < total:
+    if float(stated) < total * (1 - ROUNDING):
         print(
             "sugarbush: this model card is older than the ledger. All charges on the dataset have "
             f"epsilon {rounded_up(total)} now",

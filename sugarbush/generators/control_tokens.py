@@ -197,8 +197,9 @@ def final_text(said: str) -> str:
 
 
 def without_next_turn(text: str) -> str:
-    r"""Return the text before a next turn in plain words. A text whose first line starts a turn is
-    a dialogue, and stays.
+    r"""Return the text before a next turn in plain words.
+
+    If the first line of a text starts a turn, the text is a dialogue, and stays.
 
     >>> without_next_turn("The lamp is late.\n\nUSER: Write another one.")
     'The lamp is late.'

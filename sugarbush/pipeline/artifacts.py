@@ -179,9 +179,10 @@ class Artifacts:
     def card(self) -> dict[str, Any]:
         """Load the release card that stage report wrote. Warns if it lacks later charges."""
         path = require(self.roots.published / "release_card.json", left_by="report")
-        project = open_project(self.base)
-        if project.ledger().path.exists() and (notice := old_card_notice(project)) is not None:
-            warnings.warn(notice, stacklevel=2)
+        if (self.base / FILE).exists():
+            project = open_project(self.base)
+            if project.ledger().path.exists() and (notice := old_card_notice(project)) is not None:
+                warnings.warn(notice, stacklevel=2)
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return card
 

@@ -199,12 +199,12 @@ class ProjectSettings(Section):
     def declared(self) -> dict[str, tuple[str, ...]]:
         """What the settings declare and nobody can check, by the name of the setting."""
         are_independent = self.prepare.read_options.rows_are_independent
-        found = {
+        declared = {
             ROWS_SETTING: ("",) if are_independent else (),
             OVERLAP_SETTING: ("",) if self.prepare.accept_overlap else (),
             DIFFERENT_SETTING: self.privacy.different_from,
         }
-        return {setting: of for setting, of in found.items() if of}
+        return {setting: of for setting, of in declared.items() if of}
 
     @property
     def rules(self) -> tuple[Rule, ...]:

@@ -205,11 +205,11 @@ class Ledger:
 
     def declared(self) -> Mapping[str, tuple[str, ...]]:
         """Return what the settings of all charged runs declared, as in `assumes`."""
-        found: dict[str, tuple[str, ...]] = {}
+        declared: dict[str, tuple[str, ...]] = {}
         for kind, what, name in self._chain().notes:
             if kind == _DECLARED:
-                found[what] = (*found.get(what, ()), name)
-        return found
+                declared[what] = (*declared.get(what, ()), name)
+        return declared
 
     def shown(self) -> Mapping[str, int]:
         """Return how often exact figures on real texts were shown, by `what` of `note_shown`.

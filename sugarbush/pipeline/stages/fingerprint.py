@@ -45,7 +45,7 @@ from sugarbush.settings import Section
 
 NAME = "fingerprint"
 CARD = "release_card.json"
-_ROUNDING = 1e-6  # another processor may compute an epsilon that differs by less
+ROUNDING = 1e-6  # another processor may compute an epsilon that differs by less
 _SHOW_THE_CARD = (CARD, "release_card.md", "release_card.html", "index.html")
 
 
@@ -149,7 +149,7 @@ def states_too_little(project: Project) -> bool:
         stated = float(card["promise"]["epsilon"]), float(card["budget"]["dataset_total_epsilon"])
     computed = spending.epsilon, spending.total
     return any(
-        not own >= exact * (1 - _ROUNDING) for own, exact in zip(stated, computed, strict=True)
+        not own >= exact * (1 - ROUNDING) for own, exact in zip(stated, computed, strict=True)
     )
 
 

@@ -72,7 +72,7 @@ def test_the_card_states_the_assumption_that_the_settings_declare(
 
 
 def test_a_later_card_states_the_assumption_of_an_earlier_charge(folder: Path) -> None:
-    """Its total counts the charge, whose epsilon holds under the assumption alone."""
+    """Its total counts the charge, and the charge is right under the assumption alone."""
     write(folder, table=NEWEST, rows_depend_on_other_rows=False, accept_overlap=True)
     card(folder)
     write(folder, table="letters")
