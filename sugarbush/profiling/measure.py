@@ -259,12 +259,12 @@ def _first_estimate(column: Column, *, stddev: float) -> Estimate | None:
     """Return the estimate from the fixed bins, or None without enough numbers or dates.
 
     A column has days if it has more dates than numbers that are none, and other numbers are within
-    the noise of 0.
+    the noise of 0, as in `Profile.has_only`.
     """
     kinds = column.kinds
     dates, numbers = kinds[DATE] + kinds[COMPACT_DATE], sum(kinds[kind] for kind in NUMERIC)
     others = numbers - kinds[COMPACT_DATE]
-    is_days = others <= 3 * math.sqrt(2) * stddev and dates > others
+    is_days = others <= 4 * math.sqrt(2) * stddev and dates > others
     total = dates if is_days else numbers
     if stddev > MOST_NOISE_OF_NUMBERS * max(total, 1):
         return None
@@ -272,5 +272,5 @@ def _first_estimate(column: Column, *, stddev: float) -> Estimate | None:
     if is_days:
         as_numbers = kinds[COMPACT_DATE] > kinds[DATE]
         return of_days(years, in_bins, total=total, stddev=stddev, as_numbers=as_numbers)
-    whole = column.kinds[NUMBER] <= 3 * stddev
+    whole = column.kinds[NUMBER] <= 4 * stddev
     return of_numbers(in_bins, total=total, stddev=stddev, whole=whole)

@@ -187,10 +187,10 @@ class Profile:
     def has_only(self, column: Column, kinds: Collection[str]) -> bool:
         """Return whether all other kinds of cells, except empty ones, are within the noise of 0.
 
-        The limit is three standard deviations of the noise. So a column without such cells has
-        another kind in fewer than 1 of 150 profiles.
+        The limit is four standard deviations of the noise. So a column without such cells has
+        another kind in fewer than 1 of 6,000 profiles.
         """
-        most = 3 * self.stddev["columns"]
+        most = 4 * self.stddev["columns"]
         return all(column.kinds[kind] <= most for kind in set(KINDS) - {EMPTY, *kinds})
 
     def term_counts(self) -> dict[str, int]:

@@ -145,22 +145,39 @@ def released(attribute: Attribute, values: NDArray[np.float64]) -> NDArray[np.fl
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_released_numbers_stay_in_the_real_range(name: str, tmp_path: Path) -> None:
-    """In 200 simulated profiles of 12 kinds, the largest share outside was 2%."""
+    """Noise alone puts more than 5% outside in about 1 of 130 profiles, so one may be drawn again.
+
+    Both of two profiles are off in 1 of 17,000 tests. A real fault is in every profile.
+    """
     rng = np.random.default_rng(1)
     values = np.asarray(NUMBERS[name](rng, RECORDS), dtype=np.float64)
     cells = [int(v) if float(v).is_integer() else v for v in values.tolist()]
-    draft = drafted(drawn({"x": cells}, tmp_path))
+    shares = [shares_of_a_draft(cells, values, tmp_path / "first")]
+    if not good(shares[0]):
+        shares.append(shares_of_a_draft(cells, values, tmp_path / "again"))
+    assert good(shares[-1]), shares
+
+
+def good(shares: tuple[float, float]) -> bool:
+    outside, inside = shares
+    return outside <= 0.05 and inside >= 0.85
+
+
+def shares_of_a_draft(
+    cells: Sequence[Any], values: NDArray[np.float64], folder: Path
+) -> tuple[float, float]:
+    """Return the share of released numbers outside the real range, and of real ones in the span."""
+    draft = drafted(drawn({"x": cells}, folder))
     assert draft.schema.names == ("x",), draft.left_out
     attribute = draft.schema.attribute("x")
     assert attribute.type is (Kind.INTEGER if (values % 1 == 0).all() else Kind.NUMBER)
+    assert attribute.span is not None
+    assert attribute.bins is not None and len(attribute.bins) >= 2
+    low, high = map(float, attribute.span)  # type: ignore[arg-type]
     found = released(attribute, values)
     outside = (found < values.min()) | (found > values.max())
-    assert outside.mean() <= 0.05
-    assert attribute.span is not None
-    low, high = map(float, attribute.span)  # type: ignore[arg-type]
     inside = (values >= low) & (values <= high)
-    assert inside.mean() >= 0.85, "the span leaves out too much"
-    assert attribute.bins is not None and len(attribute.bins) >= 2
+    return float(outside.mean()), float(inside.mean())
 
 
 def test_zeros_beside_other_numbers_are_zeros_in_the_release(tmp_path: Path) -> None:
