@@ -25,7 +25,6 @@ from sugarbush.privacy.remarks import (
     DECLARED,
     DIFFERENT_SETTING,
     EMBEDDINGS,
-    FIGURES,
     INTEGER_NOISE,
 )
 from sugarbush.privacy.spending import spending_of
@@ -94,7 +93,7 @@ def release_facts(
         texts=texts,
         remarks=_distinct(
             *_remarks((*released, *earlier), schema, has_table=engine is not None),
-            *((INTEGER_NOISE, EMBEDDINGS, FIGURES) if quality is not None else ()),
+            *((INTEGER_NOISE, EMBEDDINGS) if quality is not None else ()),
             *(remark for setting, remark in DECLARED.items() if setting in declared),
         ),
         settings=_shown_settings(settings),

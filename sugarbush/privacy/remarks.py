@@ -52,11 +52,6 @@ DPSGD_NOISE = (
     "other records' gradients, which depend on the padding of their batch."
 )
 
-FIGURES = (
-    "The public figures are measured on both parts of the records, training and held-out. A record "
-    "is in one part only, but the charges are added up as if it were in both."
-)
-
 # What settings declare and nobody can check. Every card that counts a charge under such a setting
 # says so (`Ledger.declared`).
 ROWS_SETTING = "prepare.rows_depend_on_other_rows"
