@@ -1,4 +1,4 @@
-"""Measure whether the generator fits the records."""
+"""Measure whether the generator fits the records, and how long they are."""
 
 from sugarbush.pipeline.run_stage import run_stage
 

@@ -347,9 +347,10 @@ class Project:
 
         Settings and the schema decide it, never the records.
         """
-        settings, schema = self.settings, self.schema
+        settings = self.settings
         if not settings.looks:
             return {}
+        schema = self.schema
         cells = {CENTRE: 1, FIT: 1, KINDS: len(schema.names)}
         has_lengths = settings.initialise.length.numbers or (
             schema.shape is not None and schema.shape.requested
@@ -394,7 +395,7 @@ class Project:
 
         Raises ParamsError for a rule about an attribute that the schema lacks.
         """
-        share = self.settings.evaluate.public_share
+        share = self.settings.figures_share
         if not share:
             return ()
         for rule in self.settings.rules:

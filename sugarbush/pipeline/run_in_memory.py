@@ -104,7 +104,7 @@ def _figures(
     forced: bool,
 ) -> MeasuredFigures | None:
     """Measure the public figures of a method with a DP guarantee, if the settings ask for them."""
-    if not project.settings.evaluate.public or method.stays_private:
+    if not project.settings.figures_share or method.stays_private:
         return None
     ids = final.lineage.ledger_ids
     release = MeasuredRelease(texts=final.lineage.final.texts, labels=labels, ledger_ids=ids)

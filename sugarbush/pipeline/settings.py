@@ -119,6 +119,15 @@ class ProjectSettings(Section):
         )
 
     @property
+    def figures_share(self) -> float:
+        """The share of mu^2 that measures the release; 0 if nothing measures it.
+
+        By default, a run that spends nothing else is not measured either.
+        """
+        spends = any(method.budget_requests() for method in self.released)
+        return self.evaluate.public_share if spends or self.evaluate.public is not True else 0.0
+
+    @property
     def measured(self) -> tuple[Method, ...]:
         return tuple(method for method in self.chosen if method.facts.is_measured)
 
@@ -126,7 +135,7 @@ class ProjectSettings(Section):
     def reads_codes(self) -> bool:
         """Whether a method, a metric or an audit uses attribute values of the private texts."""
         shown = self.evaluate.show and bool(self.measured or self.released)
-        measures = self.audit.enabled or shown or bool(self.evaluate.public)
+        measures = self.audit.enabled or shown or bool(self.figures_share)
         return measures or any(method.facts.reads_codes for method in self.chosen)
 
     @property

@@ -83,7 +83,7 @@ class Stage:
         if self.name == "look":
             return settings.looks
         if self.name == "measure":
-            return bool(settings.evaluate.public and settings.released)
+            return bool(settings.figures_share and settings.released)
         if self.name == "pretrain":
             return any(chosen.facts.pretrained for chosen in settings.chosen)
         return self.name != "audit" or settings.audit.enabled

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from functools import lru_cache, reduce
@@ -51,6 +51,7 @@ _LARGEST_MU = 64.0
 _MU_OF_EXACT_EPSILON = 1e4  # above it, floats have too few digits for the formula
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 _WIDER_NOISE = 16.0  # and from this stddev on, within 0.02%
+_MOST_PLDS = 2  # of integer noise; the PLD of each takes about a second at a large epsilon
 _FLOOR = 1e-11  # the divergence of DpSgdBound is at least this number
 # Rounding error of the divergence for each composed step. The library composes by FFT. Its absolute
 # error is at most 6.3e-17 for each step, compared with exact values (docs/log/attacks.md).
@@ -131,6 +132,9 @@ class _Composed:
                 gaussian.append(event)
             else:
                 others[_one(event)] += getattr(event, "count", 1)
+        narrow = [event for event in others if isinstance(event, DiscreteGaussian)]
+        if len(narrow) > _MOST_PLDS:
+            gaussian += [replace(event, count=others.pop(event)) for event in narrow]
         deltas += [_rounding_error(event, count) for event, count in others.items()]
         return cls(mu=gaussian_mu(gaussian), others=tuple(others.items()), delta=math.fsum(deltas))
 

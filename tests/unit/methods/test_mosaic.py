@@ -21,6 +21,7 @@ from sugarbush.methods.interface import Planning
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.plan import plan_for
 from sugarbush.pipeline.settings import parse_params
+from sugarbush.privacy import mechanisms
 from tests.integration.project import SCHEMA, TINY_ENCODER, WORDS, letters
 
 LETTERS = pd.DataFrame(letters(206))
@@ -53,7 +54,9 @@ def scored_texts(release: sb.Release) -> tuple[str, ...]:
 
 
 def charges(state: Path) -> list[Any]:
-    return list(sb.open_ledger("letters", state=state).entries())
+    """Return the charges of the table and of the scores, without those of the two looks."""
+    entries = sb.open_ledger("letters", state=state).entries()
+    return [entry for entry in entries if entry.stage not in {"look", "measure"}]
 
 
 def test_the_records_score_once_with_the_whole_share(tmp_path: Path) -> None:
@@ -75,10 +78,14 @@ def test_the_records_score_once_with_the_whole_share(tmp_path: Path) -> None:
 
 
 def test_the_charge_comes_before_the_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("no noise")
+    real = mechanisms.discrete_gaussian
 
-    monkeypatch.setattr("sugarbush.privacy.mechanisms.discrete_gaussian", fails)
+    def fails(counts: Any, *, sensitivity: float = 1.0, **options: Any) -> Any:
+        if sensitivity == RESOLUTION:
+            raise RuntimeError("no noise")
+        return real(counts, sensitivity=sensitivity, **options)
+
+    monkeypatch.setattr(mechanisms, "discrete_gaussian", fails)
     with pytest.raises(RuntimeError, match="no noise"):
         release(tmp_path)
     assert [entry.stage for entry in charges(tmp_path)][-1] == "evolve@mosaic"
@@ -89,12 +96,11 @@ def test_the_noise_is_in_the_scores_with_the_planned_deviation(
 ) -> None:
     """n = 300 scores, limit of 6 standard errors for the variance, false-alarm rate 7e-8."""
     exact: list[Any] = []
-    from sugarbush.privacy import mechanisms
-
     real = mechanisms.discrete_gaussian
 
     def noted(counts: Any, *, stddev: float, sensitivity: float = 1.0) -> Any:
-        exact.append((np.array(counts), stddev))
+        if sensitivity == RESOLUTION:
+            exact.append((np.array(counts), stddev))
         return real(counts, stddev=stddev, sensitivity=sensitivity)
 
     monkeypatch.setattr(mechanisms, "discrete_gaussian", noted)
@@ -385,7 +391,9 @@ def test_rounds_are_charged_as_planned_and_find_the_texts_of_the_kind(tmp_path: 
     events = [entry.event.as_dict() for entry in rounds]
     assert {(event["sensitivity"], event["count"]) for event in events} == {(RESOLUTION, 1)}
     plan = plan_for(IN_ROUNDS["privacy"], [in_project(IN_ROUNDS["method"].model_dump())])
-    assert {event["stddev"] for event in events} == {plan.of("votes:mosaic").stddev}
+    # The looks have 10% of mu^2.
+    stddev = plan.of("votes:mosaic").stddev / np.sqrt(0.9)
+    assert [event["stddev"] for event in events] == pytest.approx([stddev] * 4, rel=1e-3)
     assert 7.9 < found.epsilon <= 8
     first, *others = found.lineage.rounds
     assert len(others) == 3 and found.lineage.scored is None
