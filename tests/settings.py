@@ -26,6 +26,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     fields["generator"]["openai"] |= {"model": "my-model"}
     fields["generator"]["huggingface"] |= {"model": "gpt2"}
     fields["generator"]["simulator"] |= {"any_texts": True}  # it is quick, and needs no model
+    fields["evaluate"]["public"] = False  # tests of figures set it
     for name, value in changes.items():
         *path, last = name.split("__")
         section = fields

@@ -33,8 +33,10 @@ _NOISE = {"stddev", "noise_multiplier"}  # fields of events; more noise is less 
 
 def show_budget(project: Project, console: Console) -> None:
     """Print the ledger of `privacy.dataset`, its total, and the plan of the next run."""
-    schema_of_project(project)  # the plan of measurements needs the schema
-    ledger, plan, settings = project.ledger(), project.plan, project.settings
+    settings = project.settings
+    if settings.looks or settings.figures_share:
+        schema_of_project(project)  # the plan of measurements needs it
+    ledger, plan = project.ledger(), project.plan
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
     missing = len(ledger.missing_charges())
     if missing:

@@ -171,8 +171,11 @@ class LookRequest:
         session = project.corpus.session(
             ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
         )
-        if any(store.finished(name) is None for name in names):
-            session.check([each.event for each in project.plan.allocations])
+        waiting = [name for name in names if store.finished(name) is None]
+        if waiting:
+            charged = {LENGTHS, STYLE, *names}.difference(waiting)  # the form comes first
+            left = [e.event for e in project.plan.allocations if e.name not in charged]
+            session.check(left)
             preflight(project)
         # one record of each unit is read, so the sensitivity is that of one record
         return _Drawing(project, store, replace(session, records_per_unit=1))

@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sugarbush.attributes.draft import draft_lengths
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files
 from sugarbush.data.schema import Schema, load_schema
@@ -43,7 +42,6 @@ from sugarbush.privacy.reservation import Reservation
 from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
-from sugarbush.profiling.form import FormReader
 from sugarbush.progress import working
 from sugarbush.quality.first_look import (
     CENTRE,
@@ -356,6 +354,8 @@ class Project:
             schema.shape is not None and schema.shape.requested
         )
         if settings.prepare.donated is None and not (has_lengths and schema.style):
+            from sugarbush.profiling.form import FormReader  # slow
+
             reader = FormReader(schema.shape)
             cells |= {LENGTHS: reader.lengths.cells, STYLE: reader.style.cells}
         return cells
@@ -372,6 +372,8 @@ class Project:
         own = self.settings.initialise.length
         if own.numbers:
             return own
+        from sugarbush.attributes.draft import draft_lengths  # slow
+
         look, donated = self.look, self.donated_texts()
         words = draft_lengths(donated) if donated else look.words if look is not None else ()
         return own.model_copy(update={"words": words or None})

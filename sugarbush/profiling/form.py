@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape
-from sugarbush.profiling.contributions import Reader
-from sugarbush.profiling.draft import lengths_of_parts, style_of, word_counts
 from sugarbush.profiling.layout import Group, sizes_group, style_group
 from sugarbush.profiling.plan import SIZES, STYLE
 from sugarbush.profiling.release import Profile
 from sugarbush.profiling.style import LANGUAGES, RULES
+
+if TYPE_CHECKING:
+    from sugarbush.profiling.contributions import Reader
 
 WORDS: Final = "words"
 
@@ -57,6 +58,8 @@ class FormReader:
 
     @cached_property
     def _reader(self) -> Reader:
+        from sugarbush.profiling.contributions import Reader  # slow
+
         return Reader((), by_user=False, key=b"", shape=self.shape, measures=self.measures)
 
     def cells_of_lengths(self, texts: Sequence[str]) -> NDArray[np.int32]:
@@ -78,6 +81,8 @@ class FormReader:
         text: TextForm | None,
     ) -> Form:
         """Return what the noisy counts say. `stddev` is the noise of `SIZES` and `STYLE`."""
+        from sugarbush.profiling.draft import lengths_of_parts, style_of, word_counts  # slow
+
         group = self.lengths
         profile = Profile(
             records=int(lengths[0]),

@@ -31,6 +31,8 @@ _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.DOTALL)
 # An exponent has a sign and two digits, as programs write it: 1E3 and 2E5 are codes.
 _NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]\d{2})?")
 NO_CELL: Final = -1
+TERM_WORDS, TERM_PHRASES = 12, 6  # of one record
+TERMS_OF_RECORD: Final = TERM_WORDS + TERM_PHRASES
 _BETWEEN: Final = "\x1f"
 
 

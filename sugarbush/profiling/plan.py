@@ -19,8 +19,13 @@ from sugarbush.privacy.events import (
     ThresholdedGaussian,
     event_from_dict,
 )
-from sugarbush.profiling.layout import MEASURES, columns_group, sizes_group, style_group
-from sugarbush.profiling.terms import ITEMS
+from sugarbush.profiling.layout import (
+    MEASURES,
+    TERMS_OF_RECORD,
+    columns_group,
+    sizes_group,
+    style_group,
+)
 
 SIZES, STYLE, COLUMNS, VALUES, TERMS = "sizes", "style", "columns", "values", "terms"
 # The steps that divide the bins of numbers and dates (`refinement`)
@@ -134,7 +139,7 @@ def plan_profile(
         COLUMNS: columns_group([""] * columns).cells,
         **dict.fromkeys(STEPS, columns),
         VALUES: columns,
-        TERMS: ITEMS,
+        TERMS: TERMS_OF_RECORD,
     }
     requests = [
         BudgetRequest(name=name, count=cells[name], share=share) for name, share in shares.items()

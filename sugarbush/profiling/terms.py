@@ -10,10 +10,9 @@ from typing import Final
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from sugarbush.languages import MORE_STOP_WORDS
+from sugarbush.profiling.layout import TERM_PHRASES, TERM_WORDS
 from sugarbush.training.crt.patterns import RegexDetector
 
-WORDS, PHRASES = 12, 6  # of one record
-ITEMS: Final = WORDS + PHRASES
 _READ: Final = 600  # characters of a text that give terms
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[^\s\w]|\d+")
 _LONGEST: Final = 30
@@ -22,7 +21,8 @@ _REDACTOR = RegexDetector()
 
 
 def terms(text: str, *, key: bytes) -> tuple[str, ...]:
-    """Return at most WORDS words and PHRASES phrases of a text, without secrets and numbers.
+    """Return at most TERM_WORDS words and TERM_PHRASES phrases of a text, without secrets and
+    numbers.
 
     What the pattern redactor finds is removed first. The choice among the terms is a keyed hash of
     the term: it depends on this text and the key alone, and texts with the same terms choose the
@@ -45,7 +45,7 @@ def terms(text: str, *, key: bytes) -> tuple[str, ...]:
         if before:
             phrases.add(f"{before} {token}")
         before = token
-    return (*_chosen(words, WORDS, key), *_chosen(phrases, PHRASES, key))
+    return (*_chosen(words, TERM_WORDS, key), *_chosen(phrases, TERM_PHRASES, key))
 
 
 def _tokens(text: str) -> Iterable[str]:

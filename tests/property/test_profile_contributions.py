@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sugarbush.data.records import Record
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.profiling.contributions import Reader
+from sugarbush.profiling.layout import TERMS_OF_RECORD
 from sugarbush.profiling.refinement import FinerBins
-from sugarbush.profiling.terms import ITEMS, terms
+from sugarbush.profiling.terms import terms
 
 COLUMNS = ("product", "stars", "when")
 CELL = st.one_of(
@@ -103,7 +104,7 @@ def test_a_record_is_within_the_bounds_of_every_mechanism(record: Record, by_use
         assert max(bins) <= 1, "a record is in at most one bin of each histogram"
     (values,), (items,) = found.values._per_unit, found.terms._per_unit
     assert len(values) == len(set(values)) <= len(COLUMNS)
-    assert len(items) == len(set(items)) <= ITEMS
+    assert len(items) == len(set(items)) <= TERMS_OF_RECORD
 
 
 @settings(max_examples=100)
@@ -130,7 +131,7 @@ def test_a_record_with_a_shape_is_in_one_bin_of_each_length(
         found = together.contributions()
         assert found.sizes._per_unit[number].tolist() == cells
         assert found.terms._per_unit[number] == alone.contributions().terms._per_unit[0]
-        assert len(found.terms._per_unit[number]) <= ITEMS
+        assert len(found.terms._per_unit[number]) <= TERMS_OF_RECORD
 
 
 @settings(max_examples=60)

@@ -185,4 +185,4 @@ def test_the_card_describes_the_units_of_the_released_folders(
 
 def test_every_stage_between_prepare_and_report_is_in_this_test() -> None:
     reading = {stage.name for stage in STAGES if stage.reads_records}
-    assert reading == {*LATER, "finetune", "generate", "audit"}
+    assert reading == {*LATER, "look", "finetune", "generate", "audit"}

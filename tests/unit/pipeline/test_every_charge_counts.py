@@ -53,6 +53,7 @@ SCHEMA = {
 }
 POOL = [f"The parcel number {i} was {word}" for i in range(40) for word in ("broken", "late")]
 MEASURED = {"evaluate": {"public": True}}
+UNMEASURED = {"evaluate": {"public": False}}
 
 
 def draw(state: Path, **more: Any) -> sb.Release:
@@ -106,7 +107,7 @@ def ledger_of(state: Path, **more: Any) -> Ledger:
     return sb.open_ledger("letters", state=state, **more)
 
 
-@pytest.mark.parametrize("settings", [MEASURED, {}], ids=["measured", "not measured"])
+@pytest.mark.parametrize("settings", [MEASURED, UNMEASURED], ids=["measured", "not measured"])
 def test_each_of_several_draws_states_all_of_them(
     state: Path, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
@@ -128,7 +129,7 @@ def test_each_of_several_draws_states_all_of_them(
         assert "a histogram of sb.private_histogram (1)" in kinds
         assert ("Charged before this run: " in kinds) == (number > 0)
         assert "Charged after this run: " in kinds
-        assert ("public figures" in kinds) == bool(settings)
+        assert ("public figures" in kinds) == (settings is MEASURED)
 
 
 def test_a_release_for_users_and_its_publication_state_the_ledger_of_now(
@@ -195,7 +196,7 @@ def test_results_that_were_deleted_and_drawn_again_count(
         shutil.rmtree(path.parent)
     second = draw(state, settings=MEASURED)
     ledger = ledger_of(state)
-    assert ledger.total() > first.epsilon_of_this_run + 0.05
+    assert ledger.total() > first.epsilon_of_this_run + 0.01
     for release in (first, second):
         assert release.card is not None
         require_all_charges(release.card, ledger)

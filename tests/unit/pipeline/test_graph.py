@@ -228,7 +228,7 @@ def base_settings(**changes: Any) -> ProjectSettings:
         methods__dpft__model="folder/gpt2",
         generator__pool__sources=[source],
         extract_metadata__llm={"model": "reader"},
-        **changes,
+        **({"initialise__length": {"words": 80}} | changes),
     )
 
 
@@ -414,6 +414,7 @@ def test_the_number_of_records_per_user_is_in_every_cache_key_and_makes_prepare_
             privacy__unit="user",
             privacy__records_per_user=records,
             prepare__user_column="writer",
+            initialise__length={"words": 80},
         )
 
     two, three = of_users(2), of_users(3)
@@ -455,7 +456,7 @@ def test_another_model_makes_every_method_that_asks_it_stale(
 def test_a_stage_that_spends_depends_on_no_code() -> None:
     spending = [stage for stage in STAGES if stage.spends]
     names = [stage.name for stage in spending]
-    assert names == ["synthesize_metadata", "evolve", "finetune", "generate", "measure"]
+    assert names == ["look", "synthesize_metadata", "evolve", "finetune", "generate", "measure"]
     for stage in spending:
         assert "code" not in parameter_keys(stage) and stage.version is not None
 

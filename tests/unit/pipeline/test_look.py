@@ -209,7 +209,9 @@ def test_a_later_stage_counts_the_look(tmp_path: Path, monkeypatch: pytest.Monke
     """The charges of the look are on the card of a finished release, and in its ids."""
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     base = tmp_path / "own"
-    write_project(base, methods=["mosaic"], release__texts=12, evaluate__show=False)
+    write_project(
+        base, methods=["mosaic"], release__texts=12, evaluate__show=False, evaluate__public=True
+    )
     run_stages(base, without=frozenset({"evaluate", "audit"}))
     card = json.loads((base / "reports/public/release_card.json").read_text())
     stages = {event["stage"] for event in card["budget"]["events"]}

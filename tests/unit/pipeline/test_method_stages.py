@@ -39,6 +39,7 @@ def release(state: Path, method: extend.Method, **changes: Any) -> sb.Release:
         "texts": 6,
         "state": state,
         "accept_poor": True,
+        "settings": {"evaluate": {"public": False}},
     }
     return sb.synthesize(frame, **(arguments | changes))
 
@@ -132,7 +133,8 @@ def test_changed_parts_are_another_run(tmp_path: Path) -> None:
         return Voting(candidates=8, prompt="independent", examples=0)
 
     two, three, again = (release(tmp_path, voting(votes)) for votes in (2, 3, 2))
-    assert len(sb.open_ledger("letters", state=tmp_path).entries()) == 2
+    entries = sb.open_ledger("letters", state=tmp_path).entries()
+    assert len([entry for entry in entries if entry.stage != "look"]) == 2
     assert two.ledger_ids == again.ledger_ids != three.ledger_ids
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sugarbush.profiling.layout import kind_of, value_of
+from sugarbush.profiling.layout import TERMS_OF_RECORD, kind_of, value_of
 from sugarbush.profiling.style import RULES, language, sentences, turns
-from sugarbush.profiling.terms import PHRASES, WORDS, terms
+from sugarbush.profiling.terms import terms
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_terms_are_bounded_and_the_choice_is_the_same_for_all_texts() -> None:
     one = terms(" ".join(words), key=b"k")
     other = terms(" ".join(reversed(words)), key=b"k")
     assert len([term for term in one if " " not in term]) == WORDS
-    assert len(one) == WORDS + PHRASES
+    assert len(one) == TERMS_OF_RECORD
     assert {term for term in one if " " not in term} == {term for term in other if " " not in term}
     assert set(terms(" ".join(words), key=b"another")) != set(one)
