@@ -320,7 +320,10 @@ class Ledger:
             if reserved:
                 self._refuse_other_names(dataset_fingerprint)
                 self._refuse_other_units(chain.entries)
-                planned = next((each.planned for each in reserved if each.planned), ())
+                # The first entry of a group names its plan, in whatever order events are charged.
+                is_first = all(each.plan != reserved[0].plan for each in chain.entries)
+                is_needed = is_first or needs_slack(event)
+                planned = plan.events if plan is not None and is_needed else ()
                 planned_entry = replace(reserved[0], event=event, planned=planned)
             else:
                 entries = (*chain.entries, *others)

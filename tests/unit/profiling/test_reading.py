@@ -87,7 +87,7 @@ def test_terms_are_bounded_and_the_choice_is_the_same_for_all_texts() -> None:
     words = [f"{a}{b}ord" for a in "bcdfghklmn" for b in "aeiou"]
     one = terms(" ".join(words), key=b"k")
     other = terms(" ".join(reversed(words)), key=b"k")
-    assert len([term for term in one if " " not in term]) == WORDS
+    assert len([term for term in one if " " not in term]) == TERM_WORDS
     assert len(one) == TERMS_OF_RECORD
     assert {term for term in one if " " not in term} == {term for term in other if " " not in term}
     assert set(terms(" ".join(words), key=b"another")) != set(one)
