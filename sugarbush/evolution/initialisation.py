@@ -7,11 +7,12 @@ no data. All values here are public or post-processing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.schema import Schema
+from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.prompts import Prompts
@@ -20,6 +21,8 @@ from sugarbush.evolution.targets import Donated, Targets
 from sugarbush.generators.examples import choose_examples, draw_example_sets, nearest_sets
 from sugarbush.generators.interface import Answer, Attributes, RandomRequest, Request
 from sugarbush.randomness import public_rng, seed_of
+
+_MOST_EXCLUDED: Final = 12  # listed values that a prompt names in place of `other`
 
 
 def first_requests(
@@ -71,7 +74,7 @@ def first_requests(
             subject=schema.subject,
             style=schema.style,
             language=schema.language,
-            attributes=_attributes(row, schema, values) if prompts.shows_metadata else (),
+            **(_requested(row, schema, values) if prompts.shows_metadata else {}),
             examples=examples,
             example_attributes=attributes,
             words=words[i] or _words(i, row, schema, length),
@@ -148,6 +151,40 @@ def _attributes(
         for place, (attribute, code) in enumerate(zip(schema.attributes, row, strict=True))
         if code != NO_CODE and code != len(attribute.domain) - 1
     )
+
+
+def _requested(
+    row: NDArray[np.int64], schema: Schema, values: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Return the fields of a request about attributes: values, descriptions, and what is open."""
+    described, unlisted, unrequested = [], [], []
+    for attribute, code in zip(schema.attributes, row, strict=True):
+        value = "" if code == NO_CODE else attribute.domain[code]
+        description = attribute.descriptions.get(value)
+        excluded = unlisted_values(attribute)
+        is_open = code == NO_CODE or (
+            value == attribute.other and not excluded and not description
+        )
+        if is_open:
+            unrequested.append(attribute.name)
+        elif value == attribute.other:
+            unlisted.append((attribute.name, excluded))
+        if description and not is_open:
+            described.append((attribute.name, description))
+    return {
+        "attributes": _attributes(row, schema, values),
+        "descriptions": tuple(described),
+        "unlisted": tuple(unlisted),
+        "unrequested": tuple(unrequested),
+    }
+
+
+def unlisted_values(attribute: Attribute) -> tuple[str, ...]:
+    """Return the values that a text with the value `other` lacks, or () if a prompt cannot say so:
+    a writer cannot leave out a number, and a long list says little.
+    """
+    is_short = attribute.bins is None and len(attribute.values) <= _MOST_EXCLUDED
+    return attribute.values if is_short else ()
 
 
 def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:

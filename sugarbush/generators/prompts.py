@@ -79,7 +79,8 @@ def continuation(
 
     Long prompts are shortened as in `render`. The answer ends at the next line that is SEPARATOR.
     Models without a chat format cannot fill in blanks. So for a variation, the list of texts ends
-    with the parent, and `mask_share` and `tone` have no effect.
+    with the parent, and `mask_share` and `tone` have no effect. Descriptions of values have none
+    either, because such a model continues the labels of the examples.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
@@ -144,10 +145,25 @@ def _task_and_parent(request: VariationRequest) -> tuple[str, str]:
 
 
 def _attributes(request: Request) -> list[str]:
-    if not request.attributes:
+    described = dict(request.descriptions)
+    values = dict(request.attributes) | {
+        name: f"none of {', '.join(values) or 'the usual values'}"
+        for name, values in request.unlisted
+    }
+    if not values:
         return []
-    lines = [f"- {name.replace('_', ' ')}: {value}" for name, value in request.attributes]
-    return ["The new text is to fit this description:\n" + "\n".join(lines)]
+    lines = [
+        f"- {_shown(name)}: {value}{f' ({described[name]})' if described.get(name) else ''}"
+        for name, value in values.items()
+    ]
+    paragraphs = ["The new text is to fit this description:\n" + "\n".join(lines)]
+    if request.unrequested:
+        paragraphs.append(f"Any value will do for: {', '.join(map(_shown, request.unrequested))}.")
+    return paragraphs
+
+
+def _shown(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _style(request: Request) -> list[str]:
@@ -232,7 +248,7 @@ def _label(attributes: Attributes, words: int | None) -> str:
 
 
 def _described(attributes: Attributes) -> str:
-    return "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in attributes)
+    return "; ".join(f"{_shown(name)}: {value}" for name, value in attributes)
 
 
 def _longest_that_fits(

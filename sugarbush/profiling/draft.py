@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from sugarbush.attributes.draft import (
     attribute_name,
     attributes_of_record,
+    descriptions_comment,
     free_word,
     text_yaml,
 )
@@ -455,6 +456,8 @@ def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> It
             share = profile.share(column.values[value], group="values")
             yield f"      - {_scalar(value):<{width}}  # {interval(share)}"
         yield f"    # {attribute.other}: {interval(profile.other(column))}"
+    if comment := descriptions_comment(attribute):
+        yield f"    {comment}"
     if attribute.other != "other":
         yield f"    other: {_scalar(attribute.other)}"
     for source in ("keywords", "zero_shot"):
