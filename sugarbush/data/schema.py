@@ -106,6 +106,7 @@ _SOURCES = ("column", "keywords", "zero_shot", "source")
 # Below these keys, YAML's numbers and dates are numbers and dates, and not the text as written.
 _NUMBERS_OF_SCHEMA = frozenset({"bins", "span", "decimals", "text"})
 _OF_BINS = ("type", "span", "decimals", "format", "decimal")
+_MOST_EXCLUDED = 12  # listed values that a prompt names in place of `other`
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -322,6 +323,15 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     def domain(self) -> tuple[str, ...]:
         """All values of the attribute. The last entry is the bucket for all other values."""
         return (*(self.values if self.bins is None else self._bin_labels(self.bins)), self.other)
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The values that a prompt excludes in place of `other`; () if it leaves the value open.
+
+        A writer cannot leave out a number, and a long list says little.
+        """
+        is_short = self.bins is None and len(self.values) <= _MOST_EXCLUDED
+        return self.values if is_short else ()
 
     def _bin_labels(self, bins: tuple[Edge, ...]) -> tuple[str, ...]:
         if self.quantity is not None:

@@ -7,12 +7,12 @@ no data. All values here are public or post-processing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.prompts import Prompts
@@ -21,8 +21,6 @@ from sugarbush.evolution.targets import Donated, Targets
 from sugarbush.generators.examples import choose_examples, draw_example_sets, nearest_sets
 from sugarbush.generators.interface import Answer, Attributes, RandomRequest, Request
 from sugarbush.randomness import public_rng, seed_of
-
-_MOST_EXCLUDED: Final = 12  # listed values that a prompt names in place of `other`
 
 
 def first_requests(
@@ -161,14 +159,12 @@ def _requested(
     for attribute, code in zip(schema.attributes, row, strict=True):
         value = "" if code == NO_CODE else attribute.domain[code]
         description = attribute.descriptions.get(value)
-        excluded = unlisted_values(attribute)
-        is_open = code == NO_CODE or (
-            value == attribute.other and not excluded and not description
-        )
+        is_said = value != attribute.other or attribute.excluded or description
+        is_open = code == NO_CODE or not is_said
         if is_open:
             unrequested.append(attribute.name)
         elif value == attribute.other:
-            unlisted.append((attribute.name, excluded))
+            unlisted.append((attribute.name, attribute.excluded))
         if description and not is_open:
             described.append((attribute.name, description))
     return {
@@ -177,14 +173,6 @@ def _requested(
         "unlisted": tuple(unlisted),
         "unrequested": tuple(unrequested),
     }
-
-
-def unlisted_values(attribute: Attribute) -> tuple[str, ...]:
-    """Return the values that a text with the value `other` lacks, or () if a prompt cannot say so:
-    a writer cannot leave out a number, and a long list says little.
-    """
-    is_short = attribute.bins is None and len(attribute.values) <= _MOST_EXCLUDED
-    return attribute.values if is_short else ()
 
 
 def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:

@@ -20,7 +20,6 @@ from sugarbush.evolution.initialisation import (
     contradicted,
     first_population,
     first_requests,
-    unlisted_values,
 )
 from sugarbush.evolution.parts import Lineage, Parts, Records, Scorer
 from sugarbush.evolution.population import NO_PARENT, Population
@@ -473,7 +472,7 @@ class PartsMethod(OneStageMethod):
 def _longest(attribute: Attribute) -> tuple[str, str, str]:
     """Return the name of an attribute and its value with the longest line in a prompt."""
     values = {value: value for value in attribute.domain}
-    values[attribute.other] = ", ".join((attribute.other, *unlisted_values(attribute)))
+    values[attribute.other] = ", ".join((attribute.other, *attribute.excluded))
     lines = [(shown, attribute.descriptions.get(value, "")) for value, shown in values.items()]
     return attribute.name, *max(lines, key=lambda line: len("".join(line)))
 
