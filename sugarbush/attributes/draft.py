@@ -23,6 +23,7 @@ from sklearn.metrics import silhouette_score
 
 from sugarbush.attributes.placeholders import VALUES
 from sugarbush.data.cells import same_text, text_of
+from sugarbush.data.lengths import SHARES
 from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
 from sugarbush.data.shapes.declaration import TextForm
@@ -88,16 +89,15 @@ def draft_schema(
 
 
 def draft_lengths(texts: Sequence[str]) -> tuple[int, ...]:
-    """Return numbers of words for prompts: five quantiles of the donated texts' lengths.
+    """Return numbers of words for prompts: quantiles of the donated texts' lengths.
 
     A mean would request texts that are all of one length.
 
     >>> draft_lengths(["a b", "a b c", "a b c d e f g h"] * 5)
-    (2, 3, 8)
+    (2, 2, 2, 3, 3, 3, 3, 8, 8, 8)
     """
     counts = [count_words(text) for text in texts]
-    quantiles = np.quantile(counts, (0.1, 0.3, 0.5, 0.7, 0.9), method="nearest")
-    return tuple(sorted({max(1, int(count)) for count in quantiles}))
+    return tuple(max(1, int(n)) for n in np.quantile(counts, SHARES, method="nearest"))
 
 
 def schema_yaml(
@@ -180,7 +180,7 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
         ]
         for key, numbers in (("turns", chat.turns), ("words_per_turn", chat.words_per_turn)):
             if numbers:
-                lines.append(f"    {key}: {_flow(list(numbers))}  # each prompt requests one")
+                lines.append(f"    {key}: {_flow(list(numbers))}  # quantiles; prompts request all between")
     elif form.json_schema is not None:
         lines.append(f"  json_schema: {_flow(json_schema)}  # a file beside this one")
         if form.column is not None:
@@ -190,7 +190,7 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
         optional = _flow(list(form.optional or form.fields[:1]))
         lines.append(f"  {'' if form.optional else '# '}optional: {optional}  # may be empty")
     if form.words:
-        lines.append("  words:  # each prompt requests one of the numbers")
+        lines.append("  words:  # quantiles; prompts request all numbers between them")
         lines += [f"    {_flow(name)}: {_flow(list(n))}" for name, n in form.words.items()]
     return "\n".join(lines) + "\n"
 

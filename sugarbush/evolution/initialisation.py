@@ -75,7 +75,7 @@ def first_requests(
             **(_requested(row, schema, values) if prompts.shows_metadata else {}),
             examples=examples,
             example_attributes=attributes,
-            words=words[i] or _words(i, row, schema, length),
+            words=words[i] or _words(samples[i], row, schema, length),
             lengths=lengths[i],
             sample=samples[i],
         )
@@ -175,9 +175,10 @@ def _requested(
     }
 
 
-def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:
+def _words(sample: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:
+    share = public_rng(sample, "length").random()
     if length.attribute is None or length.words_by_value is None:
-        return length.of(number)
+        return length.of(share)
     attribute = schema.attribute(length.attribute)
     code = row[schema.names.index(length.attribute)]
-    return length.of(number, attribute.domain[code] if code != NO_CODE else attribute.other)
+    return length.of(share, attribute.domain[code] if code != NO_CODE else attribute.other)
