@@ -42,10 +42,10 @@ _MOST_UNCLEAR: Final = 3  # values that a comment asks to describe
 _VOWELS: Final = frozenset("aeiouyæøœ")
 _SHORT_WORDS: Final = frozenset({"no", "ja", "si", "da", "ok", "up", "on", "in", "go"})
 _JOINED: Final = r"[_/|+]|[a-zß-öø-ÿ][A-ZÀ-ÖØ-Þ]"
-_NO_VALUES: Final = frozenset(
-    "na none null nan other others misc miscellaneous various general unknown undefined unspecified"
-    " unsure tbd default".split()
-) | {"not applicable", "not available", "not specified", "can't tell", "cannot tell", "no answer"}
+_NO_VALUES: Final = re.compile(
+    r"na|n\.a\.|none|null|nan|others?|misc(ellaneous)?|various|general|unknown|undefined|unsure"
+    r"|tbd|default|not (applicable|available|specified)|(can't|cannot) tell|no answer"
+)
 _HEAD: Final = """\
 # This draft was made from the subject, the column names and the donated examples.
 # No private text or value was read. Edit names, values and descriptions. Everything in this file
@@ -150,7 +150,7 @@ def is_unclear(value: str) -> bool:
     """
     plain = unicodedata.normalize("NFKD", value).casefold().strip().replace("’", "'")
     letters = [character for character in plain if character.isalpha()]
-    if not letters or plain in _NO_VALUES or re.search(_JOINED, value):
+    if not letters or _NO_VALUES.fullmatch(plain) or re.search(_JOINED, value):
         return True
     is_latin = all("LATIN" in unicodedata.name(letter, "") for letter in letters)
     is_short = len(letters) <= 2 and plain not in _SHORT_WORDS
@@ -180,7 +180,9 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
         ]
         for key, numbers in (("turns", chat.turns), ("words_per_turn", chat.words_per_turn)):
             if numbers:
-                lines.append(f"    {key}: {_flow(list(numbers))}  # quantiles; prompts request all between")
+                lines.append(
+                    f"    {key}: {_flow(list(numbers))}  # quantiles; prompts request all between"
+                )
     elif form.json_schema is not None:
         lines.append(f"  json_schema: {_flow(json_schema)}  # a file beside this one")
         if form.column is not None:

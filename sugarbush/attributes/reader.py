@@ -70,10 +70,11 @@ class ReadAttribute:
     sums of the records, with or without donated examples), `donated` (a classifier), `request` (no
     example has a label, so the requested values stand unverified, and so do the values of texts
     that requests left open), or `nothing`. `examples` is the number of donated examples with a
-    label, and `accuracy` the share of them that the classifier reads right in cross-validation. `requested` is the number of texts for which a value was
-    requested, and `shown` the share of these texts that have this value. Both shares are None if
-    nothing verifies them: without a classifier, or if sums alone read. `guessed` is true if the
-    classifier reads the donated examples no better than chance.
+    label, and `accuracy` the share of them that the classifier reads right in cross-validation.
+    `requested` is the number of texts for which a value was requested, and `shown` the share of
+    these texts that have this value. Both shares are None if nothing verifies them: without a
+    classifier, or if sums alone read. `guessed` is true if the classifier reads the donated
+    examples no better than chance.
     """
 
     name: str

@@ -219,10 +219,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             raise ValueError("values repeats " + ", ".join(repeated or [self.other]))
         if self.groups is not None:
             self._check_groups(self.groups)
-        if strange := sorted(set(self.descriptions) - set(self.domain)):
-            raise ValueError(f"descriptions has no value of the attribute: {', '.join(strange)}")
-        if empty := [value for value, text in self.descriptions.items() if not text]:
-            raise ValueError(f"descriptions is empty for {empty[0]}")
+        self._check_descriptions()
         described = self.keywords if self.keywords is not None else self.zero_shot
         if described is not None:
             if strange := sorted(set(described) - set(self.values)):
@@ -232,6 +229,14 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             ):
                 raise ValueError("zero_shot lacks a description of " + ", ".join(missing))
         return self
+
+    def _check_descriptions(self) -> None:
+        if strange := sorted(set(self.descriptions) - set(self.domain)):
+            raise ValueError(
+                f"descriptions describes what is no value of the attribute: {', '.join(strange)}"
+            )
+        if empty := [value for value, text in self.descriptions.items() if not text]:
+            raise ValueError(f"descriptions is empty for {empty[0]}")
 
     def _check_bins(self, bins: tuple[Edge, ...]) -> None:
         bounds = (*bins, *(self.span or ()))

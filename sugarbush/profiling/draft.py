@@ -162,7 +162,8 @@ def lengths_of_parts(form: TextForm, profile: Profile) -> dict[str, tuple[int, .
         least = 0 if may_be_empty or form.json_schema is not None else 1
         most = math.inf if form.conversation is None else form.conversation.max_turns
         limit = most if measure == TURNS else math.inf
-        counts = [min(max(least, round(count)), limit) for count in profile.quantiles(measure, SHARES)]
+        quantiles = profile.quantiles(measure, SHARES)
+        counts = [min(max(least, round(count)), limit) for count in quantiles]
         if counts:
             requested[measure] = tuple(int(count) for count in counts)
     return requested

@@ -117,9 +117,7 @@ def test_a_generator_that_does_not_follow_requests_searches_by_whole_rows() -> N
 def test_more_requests_begin_with_the_same_requests() -> None:
     """Further requests of a run must not repeat the earlier ones in another order."""
     cliques = (("a", "b"), ("c",), ("d", "e"))
-    assert np.array_equal(
-        targets(cliques, count=90).codes[:50], targets(cliques, count=50).codes
-    )
+    assert np.array_equal(targets(cliques, count=90).codes[:50], targets(cliques, count=50).codes)
 
 
 def test_values_of_other_attributes_are_left_out_as_well() -> None:
