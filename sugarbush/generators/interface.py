@@ -68,7 +68,8 @@ class Request:
     donated texts. `example_attributes` contains their known attributes. `words` is the requested
     length; None means any length. `language` is the code of the texts' language. Requests that are
     otherwise equal have different values of `sample`. `shape` is the form of the text; None means
-    one string of any form. `lengths` are the requested lengths of its parts, from which `words` follows.
+    one string of any form. `lengths` are the requested lengths of its parts, from which `words`
+    follows.
     """
 
     subject: str
