@@ -20,7 +20,7 @@ from sugarbush.attributes.draft import (
     text_yaml,
 )
 from sugarbush.attributes.placeholders import SUBJECT, TONE
-from sugarbush.data.lengths import SHARES
+from sugarbush.data.lengths import NOISY_SHARES
 from sugarbush.data.quantities import Kind, number_of_edge, number_text
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
 from sugarbush.data.shapes.conversation import TURNS
@@ -162,7 +162,7 @@ def lengths_of_parts(form: TextForm, profile: Profile) -> dict[str, tuple[int, .
         least = 0 if may_be_empty or form.json_schema is not None else 1
         most = math.inf if form.conversation is None else form.conversation.max_turns
         limit = most if measure == TURNS else math.inf
-        quantiles = profile.quantiles(measure, SHARES)
+        quantiles = profile.quantiles(measure, NOISY_SHARES)
         counts = [min(max(least, round(count)), limit) for count in quantiles]
         if counts:
             requested[measure] = tuple(int(count) for count in counts)
@@ -171,7 +171,7 @@ def lengths_of_parts(form: TextForm, profile: Profile) -> dict[str, tuple[int, .
 
 def word_counts(profile: Profile) -> tuple[int, ...]:
     """Return numbers of words for prompts: DP quantiles, or () if the noise is too large."""
-    return tuple(max(1, round(count)) for count in profile.quantiles("words", SHARES))
+    return tuple(max(1, round(count)) for count in profile.quantiles("words", NOISY_SHARES))
 
 
 def style_of(profile: Profile) -> str:
