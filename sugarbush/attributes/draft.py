@@ -23,6 +23,7 @@ from sklearn.metrics import silhouette_score
 
 from sugarbush.attributes.placeholders import VALUES
 from sugarbush.data.cells import same_text, text_of
+from sugarbush.data.lengths import SHARES
 from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
 from sugarbush.data.shapes.declaration import TextForm
@@ -37,6 +38,14 @@ _MOST_TOPICS: Final = 8
 _TEXTS_PER_TOPIC: Final = 4  # minimum mean number of texts per topic
 _TERMS: Final = 4  # number of terms that describe a topic
 _AS_GOOD: Final = 0.02  # smaller relative differences between silhouettes are ignored
+_MOST_UNCLEAR: Final = 3  # values that a comment asks to describe
+_VOWELS: Final = frozenset("aeiouyæøœ")
+_SHORT_WORDS: Final = frozenset({"no", "ja", "si", "da", "ok", "up", "on", "in", "go"})
+_JOINED: Final = r"[_/|+]|[a-zß-öø-ÿ][A-ZÀ-ÖØ-Þ]"
+_NO_VALUES: Final = re.compile(
+    r"na|n\.a\.|none|null|nan|others?|misc(ellaneous)?|various|general|unknown|undefined|unsure"
+    r"|tbd|default|not (applicable|available|specified)|(can't|cannot) tell|no answer"
+)
 _HEAD: Final = """\
 # This draft was made from the subject, the column names and the donated examples.
 # No private text or value was read. Edit names, values and descriptions. Everything in this file
@@ -80,16 +89,15 @@ def draft_schema(
 
 
 def draft_lengths(texts: Sequence[str]) -> tuple[int, ...]:
-    """Return numbers of words for prompts: five quantiles of the donated texts' lengths.
+    """Return numbers of words for prompts: quantiles of the donated texts' lengths.
 
     A mean would request texts that are all of one length.
 
     >>> draft_lengths(["a b", "a b c", "a b c d e f g h"] * 5)
-    (2, 3, 8)
+    (2, 2, 2, 3, 3, 3, 3, 8, 8, 8)
     """
     counts = [count_words(text) for text in texts]
-    quantiles = np.quantile(counts, (0.1, 0.3, 0.5, 0.7, 0.9), method="nearest")
-    return tuple(sorted({max(1, int(count)) for count in quantiles}))
+    return tuple(max(1, int(n)) for n in np.quantile(counts, SHARES, method="nearest"))
 
 
 def schema_yaml(
@@ -99,20 +107,54 @@ def schema_yaml(
 
     `json_schema` is the path of the JSON Schema, if there is one.
     """
-    fields: dict[str, Any] = {
-        "subject": schema.subject,
-        **({"language": schema.language} if schema.language != ENGLISH else {}),
-        "attributes": [
-            {
-                name: value
-                for name, value in a.model_dump(mode="json").items()
-                if value and (name, value) != ("other", "other")
-            }
-            for a in schema.attributes
-        ],
-    }
+    fields = {"subject": schema.subject}
+    if schema.language != ENGLISH:
+        fields["language"] = schema.language
+    attributes = "".join(map(_attribute_yaml, schema.attributes))
     form = "" if schema.text is None else text_yaml(schema.text, json_schema=json_schema)
-    return _HEAD + form + _dumped(fields, width=100) + _as_comments(unknown_columns)
+    head = _HEAD + form + _dumped(fields, width=100, flow=False)
+    return f"{head}attributes:\n{attributes}{_as_comments(unknown_columns)}"
+
+
+def _attribute_yaml(attribute: Attribute) -> str:
+    fields = {
+        name: value
+        for name, value in attribute.model_dump(mode="json").items()
+        if value and (name, value) != ("other", "other")
+    }
+    comment = descriptions_comment(attribute)
+    return _dumped([fields], width=100) + (f"  {comment}\n" if comment else "")
+
+
+def descriptions_comment(attribute: Attribute) -> str:
+    """Return a comment that asks for `descriptions` of unclear values, or "" if all are clear."""
+    unclear = [v for v in attribute.values if is_unclear(v) and v not in attribute.descriptions]
+    if not unclear:
+        return ""
+    shown = _flow(dict.fromkeys(unclear[:_MOST_UNCLEAR], "..."))
+    return f"# descriptions: {shown}  # what such values mean; prompts show it"
+
+
+def is_unclear(value: str) -> bool:
+    """Return whether a writer who sees a value alone may not know what it means.
+
+    Such a value has at most two letters, no vowel, no letter at all, joined words, or it says that
+    there is no value.
+
+    >>> [is_unclear(v) for v in ("BK", "bkg", "3", "late_flight", "lateFlight", "Review / NA")]
+    [True, True, True, True, True, True]
+    >>> [is_unclear(v) for v in ("n/a", "Can't Tell", "Not Applicable", "unknown")]
+    [True, True, True, True]
+    >>> [is_unclear(v) for v in ("lamp", "Late Flight", "no", "Größe", "sky", "退款", "well-known")]
+    [False, False, False, False, False, False, False]
+    """
+    plain = unicodedata.normalize("NFKD", value).casefold().strip().replace("’", "'")
+    letters = [character for character in plain if character.isalpha()]
+    if not letters or _NO_VALUES.fullmatch(plain) or re.search(_JOINED, value):
+        return True
+    is_latin = all("LATIN" in unicodedata.name(letter, "") for letter in letters)
+    is_short = len(letters) <= 2 and plain not in _SHORT_WORDS
+    return is_latin and (is_short or not set(plain) & _VOWELS)
 
 
 def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
@@ -138,7 +180,9 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
         ]
         for key, numbers in (("turns", chat.turns), ("words_per_turn", chat.words_per_turn)):
             if numbers:
-                lines.append(f"    {key}: {_flow(list(numbers))}  # each prompt requests one")
+                lines.append(
+                    f"    {key}: {_flow(list(numbers))}  # quantiles; prompts request all between"
+                )
     elif form.json_schema is not None:
         lines.append(f"  json_schema: {_flow(json_schema)}  # a file beside this one")
         if form.column is not None:
@@ -148,7 +192,7 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
         optional = _flow(list(form.optional or form.fields[:1]))
         lines.append(f"  {'' if form.optional else '# '}optional: {optional}  # may be empty")
     if form.words:
-        lines.append("  words:  # each prompt requests one of the numbers")
+        lines.append("  words:  # quantiles; prompts request all numbers between them")
         lines += [f"    {_flow(name)}: {_flow(list(n))}" for name, n in form.words.items()]
     return "\n".join(lines) + "\n"
 
@@ -201,10 +245,10 @@ def _as_comments(columns: Sequence[str]) -> str:
     return _UNKNOWN + "".join(f"# {line}\n" for line in lines)
 
 
-def _dumped(fields: Any, *, width: int) -> str:
+def _dumped(fields: Any, *, width: int, flow: bool | None = None) -> str:
     """Write YAML with the fields in their order, and with each list of values on one line."""
     text: str = yaml.safe_dump(
-        fields, sort_keys=False, allow_unicode=True, default_flow_style=None, width=width
+        fields, sort_keys=False, allow_unicode=True, default_flow_style=flow, width=width
     )
     return text
 

@@ -10,7 +10,9 @@ Three public facts decide a label:
                           donated examples, only where requests tell nothing). `read_from`
                           limits each of them to one part of the text, such as one role
     the request           counts as much as requests and texts agree. It counts nothing for a pool,
-                          whose texts are older than the requests
+                          whose texts are older than the requests. If nothing else reads an
+                          attribute, the texts of its requests teach a classifier that reads the
+                          texts whose request left the attribute open
     the DP table          its counts of values are the prior of the classifier, if there is a table,
                           and labels are as frequent as they say
 
@@ -66,12 +68,13 @@ class ReadAttribute:
 
     `source` is `record` (a property of a JSON record), `keywords`, `zero_shot`, `class_sums` (noisy
     sums of the records, with or without donated examples), `donated` (a classifier), `request` (no
-    example has a label, so the requested values stand unverified), or `nothing`. `examples` is the
-    number of donated examples with a label, and `accuracy` the share of them that the classifier
-    reads right in cross-validation. `requested` is the number of texts for which a value was
-    requested, and `shown` the share of these texts that have this value. Both shares are None if
-    nothing verifies them: without a classifier, or if sums alone read. `guessed` is true if the
-    classifier reads the donated examples no better than chance.
+    example has a label, so the requested values stand unverified, and so do the values of texts
+    that requests left open), or `nothing`. `examples` is the number of donated examples with a
+    label, and `accuracy` the share of them that the classifier reads right in cross-validation.
+    `requested` is the number of texts for which a value was requested, and `shown` the share of
+    these texts that have this value. Both shares are None if nothing verifies them: without a
+    classifier, or if sums alone read. `guessed` is true if the classifier reads the donated
+    examples no better than chance.
     """
 
     name: str
@@ -216,6 +219,11 @@ class LabelReader:
             examples = 0 if labels is None else len(_labelled(labels, attribute))
             if read is None:
                 codes[:, column] = requested[:, column]
+                open_texts = np.flatnonzero(requested[:, column] == UNREAD)
+                if len(open_texts) and (requested_codes >= 0).any():
+                    codes[open_texts, column] = self._like_requested(
+                        requested[:, column], attribute, vectors(attribute.read_from)
+                    )
                 source: LabelSource = "request" if (requested_codes >= 0).any() else "nothing"
                 attributes.append(
                     ReadAttribute(
@@ -270,6 +278,27 @@ class LabelReader:
             weights=raking_weights(codes, schema=schema, counts=self.counts),
             attributes=tuple(attributes),
         )
+
+    def _like_requested(
+        self, requested: NDArray[np.int64], attribute: Attribute, vectors: NDArray[np.float32]
+    ) -> NDArray[np.int64]:
+        """Return the codes of the texts without a request, read like the texts with one.
+
+        `requested` (n,) are the requested codes, and `vectors` (n, dim) the embeddings of all
+        texts. A request for `other` teaches it only if the prompt said it. If only one value is
+        known, every text has it.
+        """
+        bucket, is_open = len(attribute.domain) - 1, requested == UNREAD
+        teaches = ~is_open & ((requested != bucket) | bool(attribute.excluded))
+        labels, counts = requested[teaches], self._counts(attribute)
+        if len(np.union1d(labels, np.arange(bucket))) < 2:
+            return np.zeros(int(is_open.sum()), dtype=np.int64)
+        if counts is not None and not (labels == bucket).any():
+            counts = np.append(counts[:-1], 0.0)
+        classifier = _Classifier.train(
+            vectors[teaches], labels, attribute=attribute, embed=self.embed, counts=counts
+        )
+        return in_proportion(classifier.probabilities(vectors[is_open]), counts)
 
     def _probabilities(
         self,

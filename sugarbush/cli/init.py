@@ -20,7 +20,6 @@ from rich.console import Console
 
 from sugarbush.attributes.draft import (
     attributes_of_record,
-    draft_lengths,
     draft_schema,
     schema_yaml,
 )
@@ -372,9 +371,7 @@ def _generator_changes(user_data: OwnData) -> dict[str, Any]:
         return changes
     settings = PrepareSettings(donated=str(user_data.donated), text_column=user_data.column)
     texts, _ = donated_examples(Path(), settings, form=user_data.form)
-    words = draft_lengths(texts)
     local["max_tokens"] = tokens_for(texts)
-    changes["initialise"] = {"length": {"words": list(words)}}
     changes["methods"] = {"mosaic": {"examples": examples_for(texts)}}
     return changes
 

@@ -125,7 +125,7 @@ def set_from_profile(
         changes = [f"initialise.length.words={list(words)}"]
         if project.settings.generator.provider == "huggingface":
             longest = None if shape is None else shape.words_of(shape.longest)
-            tokens = tokens_for_words(max(profile.quantiles("words")[-1], longest or 0))
+            tokens = tokens_for_words(max(*words, longest or 0))
             changes.append(f"generator.huggingface.max_tokens={tokens}")
         write_settings(folder, changed_settings(folder, assignments=changes))
 

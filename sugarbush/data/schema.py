@@ -8,6 +8,7 @@ A schema is a YAML file. The author of the file must not look at the private tex
       - name: product
         description: what the customer calls about
         values: [lamp, chair, phone]
+        descriptions: {phone: a landline phone}     # optional; prompts show it behind the value
         column: product                     # a column of the data file
       - name: stars
         column: stars
@@ -105,6 +106,7 @@ _SOURCES = ("column", "keywords", "zero_shot", "source")
 # Below these keys, YAML's numbers and dates are numbers and dates, and not the text as written.
 _NUMBERS_OF_SCHEMA = frozenset({"bins", "span", "decimals", "text"})
 _OF_BINS = ("type", "span", "decimals", "format", "decimal")
+_MOST_EXCLUDED = 12  # listed values that a prompt names in place of `other`
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -139,6 +141,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     name: _Name
     description: str = ""
     values: tuple[str, ...] = ()
+    descriptions: dict[str, str] = {}
     other: str = "other"
     column: str | None = None
     bins: tuple[Edge, ...] | None = None
@@ -156,10 +159,10 @@ class Attribute(BaseModel, metaclass=_SchemaType):
 
     @model_serializer(mode="wrap")
     def _without_empty_part(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an empty `read_from` or `decimal`, so that cache keys of other schemas do not
-        change."""
+        """Leave out an empty `read_from`, `decimal` or `descriptions`, so that cache keys of other
+        schemas do not change."""
         fields: dict[str, Any] = serialize(self)
-        optional = ("read_from", "decimal")
+        optional = ("read_from", "decimal", "descriptions")
         return {name: value for name, value in fields.items() if name not in optional or value}
 
     @model_validator(mode="before")
@@ -182,6 +185,13 @@ class Attribute(BaseModel, metaclass=_SchemaType):
                         _listed_text(k, source): [_listed_text(one, source) for one in _as_list(v)]
                         for k, v in fields[source].items()
                     }
+            if isinstance(fields.get("description"), dict):
+                raise ValueError("description is one text. Describe values in descriptions")
+            if isinstance(fields.get("descriptions"), dict):
+                fields["descriptions"] = {
+                    _listed_text(k, "descriptions"): _listed_text(v, "descriptions")
+                    for k, v in fields["descriptions"].items()
+                }
             if isinstance(fields.get("groups"), dict) and not fields.get("values"):
                 fields["values"] = list(fields["groups"])
             if isinstance(fields.get("column"), int):  # a frame without a header
@@ -209,6 +219,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             raise ValueError("values repeats " + ", ".join(repeated or [self.other]))
         if self.groups is not None:
             self._check_groups(self.groups)
+        self._check_descriptions()
         described = self.keywords if self.keywords is not None else self.zero_shot
         if described is not None:
             if strange := sorted(set(described) - set(self.values)):
@@ -218,6 +229,14 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             ):
                 raise ValueError("zero_shot lacks a description of " + ", ".join(missing))
         return self
+
+    def _check_descriptions(self) -> None:
+        if strange := sorted(set(self.descriptions) - set(self.domain)):
+            raise ValueError(
+                f"descriptions describes what is no value of the attribute: {', '.join(strange)}"
+            )
+        if empty := [value for value, text in self.descriptions.items() if not text]:
+            raise ValueError(f"descriptions is empty for {empty[0]}")
 
     def _check_bins(self, bins: tuple[Edge, ...]) -> None:
         bounds = (*bins, *(self.span or ()))
@@ -309,6 +328,15 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     def domain(self) -> tuple[str, ...]:
         """All values of the attribute. The last entry is the bucket for all other values."""
         return (*(self.values if self.bins is None else self._bin_labels(self.bins)), self.other)
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The values that a prompt excludes in place of `other`; () if it leaves the value open.
+
+        A writer cannot leave out a number, and a long list says little.
+        """
+        is_short = self.bins is None and len(self.values) <= _MOST_EXCLUDED
+        return self.values if is_short else ()
 
     def _bin_labels(self, bins: tuple[Edge, ...]) -> tuple[str, ...]:
         if self.quantity is not None:
@@ -559,9 +587,12 @@ class Schema(BaseModel, metaclass=_SchemaType):
     def fields_for_private_results(self) -> dict[str, Any]:
         """Return the fields on which results from private data depend, for cache keys.
 
-        The lengths that prompts request are left out, so a change of them charges nothing again.
+        The lengths that prompts request and the descriptions of values are left out, so a change
+        of them charges nothing again.
         """
         fields = self.model_dump(mode="json")
+        for attribute in fields["attributes"]:
+            attribute.pop("descriptions", None)
         if self.text is not None:
             fields["text"] = self.text.without_lengths.model_dump(mode="json")
         return fields

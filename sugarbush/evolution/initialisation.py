@@ -7,6 +7,7 @@ no data. All values here are public or post-processing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import FirstLength, PromptContent
 from sugarbush.evolution.targets import Donated, Targets
+from sugarbush.generators.angles import angle_of
 from sugarbush.generators.examples import choose_examples, draw_example_sets, nearest_sets
 from sugarbush.generators.interface import Answer, Attributes, RandomRequest, Request
 from sugarbush.randomness import public_rng, seed_of
@@ -34,7 +36,8 @@ def first_requests(
     example_sets: int = 0,
 ) -> tuple[RandomRequest, ...]:
     """Make one RANDOM_API request per target. `prompts.content` decides the content of the request.
-    The lengths that the schema requests for the parts of a text come before `length`.
+    The lengths that the schema requests for the parts of a text come before `length`. A request
+    without examples has an angle, because nothing else makes equal prompts differ.
 
     Each request has the donated examples that are nearest to its target. With `example_sets`, it
     has the nearest of this number of sets, which `run_seed` draws, so that the prompts of a run
@@ -71,12 +74,13 @@ def first_requests(
             subject=schema.subject,
             style=schema.style,
             language=schema.language,
-            attributes=_attributes(row, schema, values) if prompts.shows_metadata else (),
+            **(_requested(row, schema, values) if prompts.shows_metadata else {}),
             examples=examples,
             example_attributes=attributes,
-            words=words[i] or _words(i, row, schema, length),
+            words=words[i] or _words(samples[i], row, schema, length),
             lengths=lengths[i],
             sample=samples[i],
+            angle="" if examples else angle_of(samples[i]),
         )
         for i, (row, values, examples, attributes) in enumerate(
             zip(targets.codes, targets.values, example_texts, attributes_of_examples, strict=True)
@@ -150,9 +154,34 @@ def _attributes(
     )
 
 
-def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:
+def _requested(
+    row: NDArray[np.int64], schema: Schema, values: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Return the fields of a request about attributes: values, descriptions, and what is open."""
+    described, unlisted, unrequested = [], [], []
+    for attribute, code in zip(schema.attributes, row, strict=True):
+        value = "" if code == NO_CODE else attribute.domain[code]
+        description = attribute.descriptions.get(value)
+        is_said = value != attribute.other or attribute.excluded or description
+        is_open = code == NO_CODE or not is_said
+        if is_open:
+            unrequested.append(attribute.name)
+        elif value == attribute.other:
+            unlisted.append((attribute.name, attribute.excluded))
+        if description and not is_open:
+            described.append((attribute.name, description))
+    return {
+        "attributes": _attributes(row, schema, values),
+        "descriptions": tuple(described),
+        "unlisted": tuple(unlisted),
+        "unrequested": tuple(unrequested),
+    }
+
+
+def _words(sample: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:
+    share = public_rng(sample, "length").random()
     if length.attribute is None or length.words_by_value is None:
-        return length.of(number)
+        return length.of(share)
     attribute = schema.attribute(length.attribute)
     code = row[schema.names.index(length.attribute)]
-    return length.of(number, attribute.domain[code] if code != NO_CODE else attribute.other)
+    return length.of(share, attribute.domain[code] if code != NO_CODE else attribute.other)

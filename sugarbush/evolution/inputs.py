@@ -51,9 +51,11 @@ class MetadataRelease:
     """The results of stage synthesize_metadata: a DP table, DP counts of one label, or both.
 
     `rows` (n, d) are codes in schema order. `record_count` is the DP record count of the table.
+    `cliques` are the sets of attributes of which the table contains joint values (`DpTable`).
     """
 
     rows: NDArray[np.int64] | None = None
+    cliques: tuple[tuple[str, ...], ...] = ()
     record_count: float | None = None
     labels: NDArray[np.int64] | None = None
     label: str | None = None
@@ -87,7 +89,8 @@ class PublicInputs:
     `label` is the attribute that votes by label use. `again` is the share of first requests for
     contradicted values. `generator` and `embedding` are the settings that change an answer or an
     embedding, for cache keys. `example_sets` is the number of example sets that the prompts of the
-    generator share, or 0. `pretrained` is a folder of small public models.
+    generator share, or 0. `follows_requests` says whether the generator writes what a request asks
+    for. `pretrained` is a folder of small public models.
     """
 
     schema: Schema
@@ -101,6 +104,7 @@ class PublicInputs:
     privacy: PrivacySettings
     generator: Mapping[str, Any]
     example_sets: int
+    follows_requests: bool
     embedding: Mapping[str, Any]
     pretrained: Path
     text_column: str

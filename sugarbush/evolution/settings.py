@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sugarbush.data.lengths import length_at
 from sugarbush.settings import AtLeastOne, Section
 
 _SomeNumbers = Annotated[tuple[AtLeastOne, ...], Field(min_length=1)]
@@ -25,21 +26,23 @@ class FirstLength(Section):
     """The length of the first texts, which may depend on one attribute."""
 
     words: AtLeastOne | _SomeNumbers | None = None
-    """Words of a prompt, or a list used in turn; null: as donated texts or the records have."""
+    """Words of a prompt, or quantiles of them; null: as donated texts or the records have."""
     attribute: str | None = None
     """Attribute that decides the length; null: every prompt requests `words`."""
     words_by_value: dict[str, int] | None = None
     """Number of words for each value of `attribute`."""
 
-    def of(self, number: int, value: str | None = None) -> int | None:
-        """Return the number of words for request `number` with `value` of the attribute, or None.
+    def of(self, share: float, value: str | None = None) -> int | None:
+        """Return the number of words for a request with `value` of the attribute, or None.
 
-        >>> [FirstLength(words=[8, 15]).of(number) for number in range(3)]
-        [8, 15, 8]
+        `share` in [0, 1) chooses the length from the distribution that `words` describes.
+
+        >>> [FirstLength(words=[8, 15]).of(share) for share in (0.1, 0.4, 0.9)]
+        [8, 10, 15]
         """
         if value is not None and value in (self.words_by_value or {}):
             return (self.words_by_value or {})[value]
-        return self.numbers[number % len(self.numbers)] if self.numbers else None
+        return length_at(self.numbers, share) if self.numbers else None
 
     @property
     def numbers(self) -> tuple[int, ...]:

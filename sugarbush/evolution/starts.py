@@ -25,7 +25,14 @@ LABEL_COUNTS: Final = BudgetRequest(name=LABELS, pool="metadata", count=1)
 
 @dataclass(frozen=True)
 class FromTable(Start):
-    """Each text has the attribute values of a row of AIM's DP table (Chien et al. 2026)."""
+    """Each text has attribute values of a row of AIM's DP table (Chien et al. 2026).
+
+    The model of the table takes pairs of attributes that were not measured as independent. A writer
+    would then get values that contradict each other. So a request names the attributes of one
+    measured clique alone, and the writer decides the others. A generator that does not follow
+    requests, such as a pool, finds texts by whole rows
+    (docs/decisions/requests-by-clique.md).
+    """
 
     prompts: Prompts
 
@@ -40,6 +47,10 @@ class FromTable(Start):
         if metadata.rows is None:
             raise InvariantError("this method needs a DP table")
         rows = targets_by_rows(count, metadata.rows, public.schema, rng=public_rng(seed, "rows"))
+        if metadata.cliques and public.follows_requests:
+            names = public.schema.names
+            columns = [[names.index(name) for name in clique] for clique in metadata.cliques]
+            rows = rows.within(columns, rng=public_rng(seed, "cliques"))
         return Released(rows, metadata.ledger_ids)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,6 +52,27 @@ class Targets:
         codes, values = self.codes.copy(), self.values.copy()
         codes[place:], values[place:] = NO_CODE, np.nan
         return Targets(codes=codes, labels=self.labels, values=values)
+
+    def within(self, cliques: Sequence[Sequence[int]], *, rng: Rng) -> Targets:
+        """Return the targets with the values of one clique each, and any value for the rest.
+
+        `cliques` are columns of `codes`. Each clique is used once before one is used again, so
+        every attribute and every dependence is requested about as often as the table allows. The
+        choice of a clique does not depend on the row, so the values of each clique have the shares
+        of the rows. Guarantee: post-processing, with public randomness.
+        """
+        count = len(self.codes)
+        passes = [rng.permutation(len(cliques)) for _ in range(-(-count // len(cliques)))]
+        chosen = np.concatenate(passes)[:count]
+        masks = np.zeros((len(cliques), self.codes.shape[1]), dtype=bool)
+        for number, columns in enumerate(cliques):
+            masks[number, list(columns)] = True
+        is_requested = masks[chosen]
+        return replace(
+            self,
+            codes=np.where(is_requested, self.codes, NO_CODE),
+            values=np.where(is_requested, self.values, np.nan),
+        )
 
     def join(self, other: Targets) -> Targets:
         """Return these targets, followed by the targets of `other`."""

@@ -15,10 +15,10 @@ import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +61,15 @@ class Request:
 
     `subject` is the public description of the corpus ("customer-service dialogues"), and `style`
     that of the form of its texts. `attributes` contains pairs (name, value) in the schema's order.
-    The values come from the DP table or the schema. `examples` contains donated texts.
-    `example_attributes` contains their known attributes. `words` is the requested length; None
-    means any length. `language` is the code of the texts' language. Requests that are otherwise
-    equal have different values of `sample`. `shape` is the form of the text; None means one string
-    of any form. `lengths` are the requested lengths of its parts, from which `words` follows.
+    The values come from the DP table or the schema. `descriptions` has pairs (name, description of
+    the value). `unlisted` contains attributes without a listed value, each with the values that the
+    text must not have, and `unrequested` the names of attributes that may have any value. `angle`
+    is a public kind of case and of writer (`sugarbush.generators.angles`). `examples` contains
+    donated texts. `example_attributes` contains their known attributes. `words` is the requested
+    length; None means any length. `language` is the code of the texts' language. Requests that are
+    otherwise equal have different values of `sample`. `shape` is the form of the text; None means
+    one string of any form. `lengths` are the requested lengths of its parts, from which `words`
+    follows.
     """
 
     subject: str
@@ -79,6 +83,15 @@ class Request:
     language: str = field(default=ENGLISH, repr=False)
     shape: Shape | None = field(default=None, repr=False, compare=False)
     lengths: Lengths = field(default=(), repr=False)
+    descriptions: Attributes = field(default=(), repr=False)
+    unlisted: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), repr=False)
+    unrequested: tuple[str, ...] = field(default=(), repr=False)
+    angle: str = field(default="", repr=False)
+
+    @property
+    def without_attributes(self) -> Self:
+        """The request without a word about attributes."""
+        return replace(self, attributes=(), descriptions=(), unlisted=(), unrequested=())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,8 @@ chat formats have no system role. `continuation` is for models that only continu
 The result is an unfinished list of texts, which the model continues.
 
 What the prompts of a run have in common comes first: the task, the form and the examples. What
-belongs to one text comes last: its attributes, its length and, for a variation, its parent. So a
+belongs to one text comes last: its attributes, its length, its angle and, for a variation, its
+parent. So a
 local model and the prefix cache of an endpoint read the common part once.
 
 Every word of a prompt comes from this file, the schema or the request. So a prompt contains only
@@ -79,7 +80,8 @@ def continuation(
 
     Long prompts are shortened as in `render`. The answer ends at the next line that is SEPARATOR.
     Models without a chat format cannot fill in blanks. So for a variation, the list of texts ends
-    with the parent, and `mask_share` and `tone` have no effect.
+    with the parent, and `mask_share` and `tone` have no effect. Descriptions of values and angles
+    have none either, because such a model follows no instructions.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
@@ -121,7 +123,8 @@ def _instruction(request: Request) -> str:
         parent = [f"The text:\n{text}"]
     alone = TEXT_ALONE if request.shape is None else _SHAPE_ALONE
     common = [task, *_style(request), *_form(request), *_examples(request), alone]
-    return "\n\n".join([*common, *_attributes(request), *_manner(request), *parent])
+    own = [*_attributes(request), *_manner(request), *parent, *_angle(request)]
+    return "\n\n".join([*common, *own])
 
 
 def _task_and_parent(request: VariationRequest) -> tuple[str, str]:
@@ -144,10 +147,25 @@ def _task_and_parent(request: VariationRequest) -> tuple[str, str]:
 
 
 def _attributes(request: Request) -> list[str]:
-    if not request.attributes:
+    described = dict(request.descriptions)
+    values = dict(request.attributes) | {
+        name: f"none of {', '.join(values) or 'the usual values'}"
+        for name, values in request.unlisted
+    }
+    if not values:
         return []
-    lines = [f"- {name.replace('_', ' ')}: {value}" for name, value in request.attributes]
-    return ["The new text is to fit this description:\n" + "\n".join(lines)]
+    lines = [
+        f"- {_shown(name)}: {value}{f' ({described[name]})' if described.get(name) else ''}"
+        for name, value in values.items()
+    ]
+    paragraphs = ["The new text is to fit this description:\n" + "\n".join(lines)]
+    if request.unrequested:
+        paragraphs.append(f"Any value will do for: {', '.join(map(_shown, request.unrequested))}.")
+    return paragraphs
+
+
+def _shown(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _style(request: Request) -> list[str]:
@@ -188,6 +206,13 @@ def _manner(request: Request) -> list[str]:
     elif request.words is not None:
         sentences.append(f"Write about {request.words} words.")
     return [" ".join(sentences)] if sentences else []
+
+
+def _angle(request: Request) -> list[str]:
+    """Return the sentence that makes prompts differ. It comes last and yields to all others."""
+    if not request.angle:
+        return []
+    return [f"So that texts differ, write about {request.angle}, as far as this fits the above."]
 
 
 def _list(request: Request) -> str:
@@ -232,7 +257,7 @@ def _label(attributes: Attributes, words: int | None) -> str:
 
 
 def _described(attributes: Attributes) -> str:
-    return "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in attributes)
+    return "; ".join(f"{_shown(name)}: {value}" for name, value in attributes)
 
 
 def _longest_that_fits(

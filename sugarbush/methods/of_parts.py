@@ -12,13 +12,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sugarbush import versions
+from sugarbush.data.schema import Attribute
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.evolution.enlarge import BATCH, Requests, without_repeated_texts, write_further
 from sugarbush.evolution.evolve import Rounds, Scoring, score_once
-from sugarbush.evolution.initialisation import contradicted, first_population, first_requests
+from sugarbush.evolution.initialisation import (
+    contradicted,
+    first_population,
+    first_requests,
+)
 from sugarbush.evolution.parts import Lineage, Parts, Records, Scorer
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.evolution.targets import Targets
+from sugarbush.generators.angles import longest_angle
 from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import (
     FinalSet,
@@ -406,10 +412,10 @@ class PartsMethod(OneStageMethod):
             start = number * BATCH
             changed = (
                 replace(
-                    requests[i],
+                    requests[i].without_attributes,
                     examples=(examples[(start + i) % len(examples)],),
                     example_attributes=(),
-                    attributes=(),
+                    angle="",
                 )
                 for i in range(late, BATCH)
             )
@@ -448,7 +454,7 @@ class PartsMethod(OneStageMethod):
     def longest_request(self, planning: Planning) -> RandomRequest:
         """Return the longest first request that the settings and the donated examples allow."""
         prompts, schema = self.parts().start.prompts, planning.schema
-        attributes = schema.attributes if prompts.shows_metadata else ()
+        longest = [_longest(a) for a in schema.attributes] if prompts.shows_metadata else []
         examples = sorted(planning.donated, key=len, reverse=True) if prompts.shows_examples else []
         shape = schema.shape
         lengths = () if shape is None else shape.longest
@@ -457,11 +463,21 @@ class PartsMethod(OneStageMethod):
             subject=schema.subject,
             style=schema.style,
             language=schema.language,
-            attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
+            attributes=tuple((name, value) for name, value, _ in longest),
+            descriptions=tuple((name, described) for name, _, described in longest),
             examples=tuple(examples[: prompts.examples]),
             words=words or planning.length.longest,
             lengths=lengths,
+            angle="" if examples and prompts.examples else longest_angle(),
         )
+
+
+def _longest(attribute: Attribute) -> tuple[str, str, str]:
+    """Return the name of an attribute and its value with the longest line in a prompt."""
+    values = {value: value for value in attribute.domain}
+    values[attribute.other] = ", ".join((attribute.other, *attribute.excluded))
+    lines = [(shown, attribute.descriptions.get(value, "")) for value, shown in values.items()]
+    return attribute.name, *max(lines, key=lambda line: len("".join(line)))
 
 
 def _identity(part: Any) -> dict[str, Any]:

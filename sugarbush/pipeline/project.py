@@ -609,6 +609,7 @@ class Project:
             privacy=settings.privacy,
             generator=settings.generator.identity(),
             example_sets=settings.generator.chosen.example_sets,
+            follows_requests=settings.generator.chosen.follows_requests,
             embedding=settings.embedding.output_settings(),
             pretrained=self.pretrained,
             text_column=settings.prepare.text_column,

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.reading import digest_of_files
+from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, PoorRehearsalError, PrivacyError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.targets import Donated, open_targets
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 TEXTS = 40  # number of requests
 FEWER_TEXTS = 24  # number of requests for each form of prompts, if there are several
 NAME = "rehearsal"
-_VERSION = 2  # increase this number if requests or figures change
+_VERSION = 3  # increase this number if requests or figures change
 _SEED = 1
 _WORDS = 80  # a length for the first answers if nothing says how long the texts are
 _LEAST_CODES = 8  # donated texts whose attribute values are requested
@@ -195,11 +196,16 @@ def refusal(found: Rehearsal) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstInputs:
-    """The donated texts with their codes, the readers of attributes, and the public rows."""
+    """The donated texts with their codes, the readers of attributes, and the public rows.
+
+    `cliques` are the sets of attributes with joint values: those of donated texts. Every other
+    attribute is alone, because nothing public says which values go together.
+    """
 
     donated: Donated | None
     readers: Mapping[str, ZeroShotReader]
     rows: NDArray[np.int64]
+    cliques: tuple[tuple[str, ...], ...]
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -228,34 +234,45 @@ def public_inputs(project: Project, *, count: int = TEXTS) -> FirstInputs:
     """Return the donated texts, and the attribute values of `count` first texts."""
     read = project.read_examples()
     donated = Donated(texts=read.texts, codes=read.codes) if read.texts else None
-    rows = _public_rows(
-        project,
-        read.codes if len(read.texts) >= _LEAST_CODES else None,
-        public_rng(_SEED, NAME),
-        count=count,
+    codes = read.codes if len(read.texts) >= _LEAST_CODES else None
+    known = _known_attributes(project.schema, codes)
+    rows = _public_rows(project.schema, codes, known, public_rng(_SEED, NAME), count=count)
+    names = project.schema.names
+    together = (tuple(names[place] for place in known),) if known else ()
+    alone = ((name,) for place, name in enumerate(names) if place not in known)
+    return FirstInputs(
+        donated=donated, readers=read.readers, rows=rows, cliques=(*together, *alone)
     )
-    return FirstInputs(donated=donated, readers=read.readers, rows=rows)
+
+
+def _known_attributes(schema: Schema, donated: NDArray[np.int64] | None) -> list[int]:
+    """Return the columns of the attributes that some donated text has."""
+    return [
+        place
+        for place, attribute in enumerate(schema.attributes)
+        if donated is not None and (donated[:, place] != len(attribute.domain) - 1).any()
+    ]
 
 
 def _public_rows(
-    project: Project, donated: NDArray[np.int64] | None, rng: Rng, *, count: int
+    schema: Schema,
+    donated: NDArray[np.int64] | None,
+    known: Sequence[int],
+    rng: Rng,
+    *,
+    count: int,
 ) -> NDArray[np.int64]:
     """Return rows of attribute values in place of the DP table: (count, d).
 
     The rows are those of donated texts. An attribute that no donated text has, and every attribute
     without donated texts, has each value of the schema equally often.
     """
-    attributes = project.schema.attributes
+    attributes = schema.attributes
     rows = np.stack(
         [rng.permutation(np.arange(count) % max(len(a.domain) - 1, 1)) for a in attributes], axis=1
     )
     if donated is not None:
         order = np.concatenate([rng.permutation(len(donated)) for _ in range(count)])[:count]
-        known = [
-            place
-            for place, attribute in enumerate(attributes)
-            if (donated[:, place] != len(attribute.domain) - 1).any()
-        ]
         rows[:, known] = donated[order][:, known]
     return rows.astype(np.int64)
 
@@ -361,6 +378,7 @@ def first_inputs(project: Project, public: FirstInputs) -> MethodInputs:
     closed: Any = _NoPrivateData()
     metadata = MetadataRelease(
         rows=public.rows,
+        cliques=public.cliques,
         record_count=float(len(public.rows)),
         labels=np.bincount(
             public.rows[:, schema.names.index(label)],

@@ -199,14 +199,22 @@ def metadata_in(
     import pandas as pd
 
     rows = labels = record_count = None
+    cliques: tuple[tuple[str, ...], ...] = ()
     for folder in folders:
         if (folder / "rows.parquet").exists():
             rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-            record_count = float(json.loads((folder / "table.json").read_text())["record_count"])
+            table = json.loads((folder / "table.json").read_text())
+            record_count = float(table["record_count"])
+            cliques = tuple(map(tuple, table["cliques"]))
         if (folder / "labels.npy").exists():
             labels = np.load(folder / "labels.npy")
     return MetadataRelease(
-        rows=rows, record_count=record_count, labels=labels, label=label, ledger_ids=ledger_ids
+        rows=rows,
+        cliques=cliques,
+        record_count=record_count,
+        labels=labels,
+        label=label,
+        ledger_ids=ledger_ids,
     )
 
 

@@ -15,10 +15,12 @@ from pydantic import ValidationError
 from sugarbush.attributes.draft import (
     attribute_name,
     attributes_of_record,
+    descriptions_comment,
     free_word,
     text_yaml,
 )
 from sugarbush.attributes.placeholders import SUBJECT, TONE
+from sugarbush.data.lengths import NOISY_SHARES
 from sugarbush.data.quantities import Kind, number_of_edge, number_text
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
 from sugarbush.data.shapes.conversation import TURNS
@@ -147,7 +149,7 @@ def draft_from_profile(
 def _with_lengths(form: TextForm, profile: Profile) -> TextForm:
     """Return the shape with the DP quantiles of its lengths, unless it has numbers already.
 
-    Equal quantiles stay, because prompts request each number equally often.
+    Equal quantiles stay, because they are a part of the distribution.
     """
     return form.with_lengths({**lengths_of_parts(form, profile), **form.shape.requested})
 
@@ -160,15 +162,16 @@ def lengths_of_parts(form: TextForm, profile: Profile) -> dict[str, tuple[int, .
         least = 0 if may_be_empty or form.json_schema is not None else 1
         most = math.inf if form.conversation is None else form.conversation.max_turns
         limit = most if measure == TURNS else math.inf
-        counts = [min(max(least, round(count)), limit) for count in profile.quantiles(measure)]
+        quantiles = profile.quantiles(measure, NOISY_SHARES)
+        counts = [min(max(least, round(count)), limit) for count in quantiles]
         if counts:
             requested[measure] = tuple(int(count) for count in counts)
     return requested
 
 
 def word_counts(profile: Profile) -> tuple[int, ...]:
-    """Return numbers of words for prompts: five DP quantiles, or () if the noise is too large."""
-    return tuple(max(1, round(count)) for count in profile.quantiles("words"))
+    """Return numbers of words for prompts: DP quantiles, or () if the noise is too large."""
+    return tuple(max(1, round(count)) for count in profile.quantiles("words", NOISY_SHARES))
 
 
 def style_of(profile: Profile) -> str:
@@ -455,6 +458,8 @@ def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> It
             share = profile.share(column.values[value], group="values")
             yield f"      - {_scalar(value):<{width}}  # {interval(share)}"
         yield f"    # {attribute.other}: {interval(profile.other(column))}"
+    if comment := descriptions_comment(attribute):
+        yield f"    {comment}"
     if attribute.other != "other":
         yield f"    other: {_scalar(attribute.other)}"
     for source in ("keywords", "zero_shot"):

@@ -94,14 +94,14 @@ class Profile:
         noise = Z95 * math.hypot(self.stddev[group], self.stddev["sizes"] * count / most) / most
         return Share(share=min(max(count / most, 0.0), 1.0), within=min(noise, 1.0))
 
-    def quantiles(self, measure: str) -> tuple[float, ...]:
-        """Return QUANTILES of a length, such as `words`, or () if the noise is too large."""
+    def quantiles(self, measure: str, shares: tuple[float, ...] = QUANTILES) -> tuple[float, ...]:
+        """Return quantiles of a length, such as `words`, or () if the noise is too large."""
         if self._is_noisy:
             return ()
         counts = consistent(
             np.array(self.lengths[measure]), total=self.records, stddev=self.stddev["sizes"]
         )
-        return LENGTHS.quantiles(counts.tolist(), QUANTILES)
+        return LENGTHS.quantiles(counts.tolist(), shares)
 
     @property
     def _is_noisy(self) -> bool:

@@ -64,13 +64,16 @@ class DpTable:
     `rows` is `(n_dp, d)` int64 with at least one row: codes in schema order. `record_count` is the
     DP estimate of the number of records, which may be fractional or negative. If rare
     values of an attribute are merged, `merged` contains the model's cell for each code of this
-    attribute.
+    attribute. `cliques` are the largest sets of attributes in which every pair was measured and is
+    in the model. The model takes other pairs as independent, as far as no third attribute links
+    them.
     """
 
     rows: Released[NDArray[np.int64]]
     record_count: Released[float]
     measurements: tuple[Measurement, ...]
     merged: Mapping[str, tuple[int, ...]]
+    cliques: tuple[AttributeNames, ...]
     engine: str
     mu_spent: float
 
@@ -82,6 +85,7 @@ class DpTable:
             "ledger_ids": list(self.rows.ledger_ids),
             "mu_spent": self.mu_spent,
             "merged": {name: list(cells) for name, cells in self.merged.items()},
+            "cliques": [list(clique) for clique in self.cliques],
             "measurements": [measurement.to_json() for measurement in self.measurements],
         }
 
@@ -94,6 +98,7 @@ class DpTable:
             record_count=Released(float(fields["record_count"]), ids),
             measurements=tuple(map(Measurement.from_json, fields["measurements"])),
             merged={name: tuple(cells) for name, cells in fields["merged"].items()},
+            cliques=tuple(map(tuple, fields["cliques"])),
             engine=str(fields["engine"]),
             mu_spent=float(fields["mu_spent"]),
         )

@@ -15,7 +15,7 @@ from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
-from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles
+from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles, measured_cliques
 
 MAX_CELLS: Final = 10_000  # largest marginal
 MAX_MODEL_MB: Final = 4.0  # in our measurements, a larger model was slower and not more accurate
@@ -51,6 +51,7 @@ def synthesize_table(
         record_count=Released(synthesis.record_count, (charge,)),
         measurements=synthesis.measurements,
         merged={name: rare.cells for name, rare in synthesis.rare.items()},
+        cliques=measured_cliques(synthesis),
         engine=params.engine.value,
         mu_spent=math.sqrt(measurer.mu_squared_spent),
     )

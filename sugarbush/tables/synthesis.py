@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -225,6 +226,26 @@ def finish_singles(
         rare=rare or {},
         model_merged=False,
     )
+
+
+def measured_cliques(synthesis: Synthesis) -> tuple[AttributeNames, ...]:
+    """Return the largest sets of attributes in which every pair was measured and is in the model.
+
+    A pair that was measured but showed no dependence is not in the model. Guarantee:
+    post-processing, because the engine's released measurements decide the sets.
+    """
+    import networkx as nx  # slow to import
+
+    names = list(synthesis.model.domain)
+    modelled, measured = (
+        {pair for some in sets for pair in itertools.combinations(sorted(some), 2)}
+        for sets in (synthesis.model.cliques, (m.attributes for m in synthesis.measurements))
+    )
+    graph = nx.Graph(modelled & measured)
+    graph.add_nodes_from(names)
+    order = {name: place for place, name in enumerate(names)}
+    cliques = (tuple(sorted(clique, key=order.__getitem__)) for clique in nx.find_cliques(graph))
+    return tuple(sorted(cliques, key=lambda clique: [order[name] for name in clique]))
 
 
 def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ def test_words_are_counted_by_unicode(text: str, words: int) -> None:
 
 
 def test_lengths_of_a_draft_follow_these_words() -> None:
-    assert draft_lengths(["包裹没有到"] * 10) == (5,)
+    assert set(draft_lengths(["包裹没有到"] * 10)) == {5}
 
 
 def test_keywords_inside_a_script_without_spaces() -> None:

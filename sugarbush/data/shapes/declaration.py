@@ -3,7 +3,7 @@
     text:
       fields: [subject, body]            # several text columns
       optional: [subject]                # columns that may be empty
-      words: {body: [40, 80, 150]}       # optional: each prompt requests one of these numbers
+      words: {body: [40, 80, 150]}       # optional: quantiles of the requested lengths
 
     text:
       conversation:
@@ -13,7 +13,7 @@
         first: customer                  # optional: who begins
         alternate: true                  # optional: two turns in a row have different roles
         max_turns: 12
-        turns: [4, 6, 9]                 # optional: numbers of turns that prompts request
+        turns: [4, 6, 9]                 # optional: quantiles of the requested numbers of turns
         words_per_turn: [8, 15, 30]      # optional
 
     text:
@@ -74,9 +74,9 @@ class ConversationForm(BaseModel):
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     """The largest number of turns; a longer conversation is a bad row."""
     turns: tuple[_Count, ...] = ()
-    """The numbers of turns that prompts request; empty: any number."""
+    """Quantiles of the numbers of turns that prompts request; empty: any number."""
     words_per_turn: tuple[_Count, ...] = ()
-    """The numbers of words of a turn that prompts request; empty: any number."""
+    """Quantiles of the words of a turn that prompts request; empty: any number."""
 
     @field_validator("format", mode="before")
     @classmethod
@@ -129,7 +129,7 @@ class TextForm(BaseModel):
     column: _Column | None = None
     """The column with JSON records; null: each property is a column."""
     words: dict[str, _Words] = {}
-    """The numbers of words that prompts request for a field or a property of `json_schema`."""
+    """Quantiles of the words that prompts request for a field or a property of `json_schema`."""
 
     @field_validator("json_schema", mode="before")
     @classmethod

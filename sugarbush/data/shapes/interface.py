@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sugarbush.data.lengths import length_at
 from sugarbush.languages import count_words
 from sugarbush.randomness import public_rng
 
@@ -144,13 +145,13 @@ class Shape(ABC):
 
     @property
     def requested(self) -> Mapping[str, tuple[int, ...]]:
-        """The public numbers that prompts request, for some of `measures`."""
+        """The public quantiles of the lengths that prompts request, for some of `measures`."""
         return {}
 
     def draw_lengths(self, seed: int) -> Lengths:
-        """Draw one of the requested numbers of each measure, with public randomness."""
+        """Draw a length of each measure from the requested numbers, with public randomness."""
         rng = public_rng(seed, "lengths of parts")
-        return tuple((name, int(rng.choice(some))) for name, some in self.requested.items())
+        return tuple((name, length_at(some, rng.random())) for name, some in self.requested.items())
 
     @property
     def longest(self) -> Lengths:

@@ -89,3 +89,18 @@ def test_too_little_to_go_by_is_said():
     with pytest.raises(SchemaError, match="too few"):
         draft(["one", "two"])
     assert draft(["one", "two", "three", "four"], k=["a", "b", "a", "b"]).names == ("k",)
+
+
+def test_a_draft_asks_what_an_unclear_value_means(tmp_path):
+    """The comment becomes valid descriptions if its mark is removed."""
+    path = tmp_path / "schema.yaml"
+    gear = ["BKG", "n/a", "lamps: all", "0", "lamp_chair"] * (len(TEXTS) // 5 + 1)
+    written = schema_yaml(draft(gear=gear[: len(TEXTS)], mood=["glad", "sad"] * (len(TEXTS) // 2)))
+    assert written.count("# descriptions:") == 1
+    path.write_text(written)
+    drafted = load_schema(path)
+    path.write_text(written.replace("# descriptions:", "descriptions:"))
+    described = load_schema(path).attribute("gear").descriptions
+    assert set(described) <= {"BKG", "n/a", "0", "lamp_chair"}
+    assert len(described) == 3
+    assert load_schema(path).attribute("gear").values == drafted.attribute("gear").values

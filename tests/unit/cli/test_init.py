@@ -22,6 +22,7 @@ from sugarbush.cli.template import generated_files, project_files
 from sugarbush.data.schema import load_schema
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import load_params
 from tests.settings import ROOT
 
@@ -130,7 +131,8 @@ def test_own_texts_get_a_language_model_with_the_lengths_of_the_donated_texts(
     assert model.model == DEFAULT_MODEL.name
     for part in (DEFAULT_MODEL.name, f"{DEFAULT_MODEL.megabytes} MB", DEFAULT_MODEL.licence):
         assert part in said
-    assert settings.initialise.length.words == (5, 20, 60)
+    assert settings.initialise.length.words is None  # a run reads them from the donated texts
+    assert set(open_project(folder).first_length().numbers) == {5, 20, 60}
     assert model.max_tokens >= 1.5 * 60
     assert settings.release.texts == 500
 

@@ -37,6 +37,12 @@ def message_of(folder: Path, *attributes: dict[str, object], **more: object) -> 
         ({"values": [], "source": "llm"}, "values is empty"),
         ({"column": "c", "keywords": {"a": ["x"]}, "values": ["a"]}, "exactly one of"),
         ({"keywords": {"b": ["x"]}, "values": ["a"]}, "not in values: b"),
+        ({"column": "c", "values": ["a"], "descriptions": {"b": "x"}}, "is no value of the attr"),
+        ({"column": "c", "values": ["a"], "descriptions": {"a": ""}}, "is empty for a"),
+        ({"column": "c", "values": ["a"], "descriptions": {"a": None}}, "descriptions contains nu"),
+        ({"column": "c", "values": ["a"], "descriptions": ["x"]}, "valid dictionary"),
+        ({"column": "c", "values": ["a"], "description": {"a": "x"}}, "Describe values in"),
+        ({"column": "c", "bins": [2, 4], "descriptions": {"2": "x"}}, "of the attribute: 2"),
         ({"zero_shot": {"a": ["x"]}, "values": ["a", "b"]}, "lacks a description of b"),
         ({"column": "c", "bins": [3, 1]}, "increasing"),
         ({"column": "c", "bins": []}, "increasing"),
@@ -252,3 +258,18 @@ def test_a_drafted_schema_is_read_as_it_was_written(values: list[str]) -> None:
         path = Path(folder) / "schema.yaml"
         path.write_text(schema_yaml(drafted), encoding="utf-8", newline="")
         assert load_schema(path).attributes == drafted.attributes
+
+
+@pytest.mark.parametrize("domain", [{"values": ["1", "0"]}, {"bins": [2]}])
+def test_a_description_of_values_changes_no_key_of_a_private_result(
+    tmp_path: Path, domain: dict[str, object]
+) -> None:
+    """Otherwise a better word in a prompt would be charged as a new table."""
+    plain = load_schema(schema_file(tmp_path, {"name": "a", "column": "a", **domain}))
+    told = {value: f"what {value} means" for value in plain.attributes[0].domain}
+    described = load_schema(
+        schema_file(tmp_path, {"name": "a", "column": "a", **domain, "descriptions": told})
+    )
+    assert described.attributes[0].descriptions == told
+    assert described.fields_for_private_results() == plain.fields_for_private_results()
+    assert "descriptions" not in str(plain.model_dump(mode="json"))

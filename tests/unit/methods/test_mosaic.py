@@ -181,7 +181,9 @@ def test_every_text_has_its_row_and_the_examples_of_its_prompt(tmp_path: Path) -
     assert len(set(found.lineage.final.rounds.tolist())) == 2
     assert {len(examples) for examples in found.lineage.final.examples} == {6}
     assert found.frame["product"].notna().all()
-    assert found.frame["requested_product"].notna().all()
+    requested = found.frame[["requested_product", "requested_wish"]].notna()
+    assert requested.any(axis=1).all()  # a request names the attributes of one measured clique
+    assert requested.any(axis=0).all()
     assert not {"parent", "round", "examples"} & set(found.frame.columns)
 
 

@@ -255,6 +255,7 @@ def dp_table(rng: np.random.Generator) -> DpTable:
             ),
         ),
         merged={"product": (0, 1, 2, 3, 4, 4)},
+        cliques=(("product", "problem"), ("problem", "stars")),
         engine="sugarbush",
         mu_spent=1.0,
     )

@@ -10,6 +10,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.mst import mst
 from sugarbush.errors import BudgetExceededError, InvariantError
@@ -24,13 +26,16 @@ from sugarbush.tables import marginal_measurer as curator_module
 from sugarbush.tables.aim import aim
 from sugarbush.tables.dp_table import DpTable, Measurement
 from sugarbush.tables.engines import synthesize_table
+from sugarbush.tables.graphical_model import MarkovRandomField
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.synthesis import (
     RareValues,
+    Synthesis,
     count_records,
     draw_rows,
     finish_singles,
+    measured_cliques,
     with_all_counts,
 )
 
@@ -471,3 +476,49 @@ def test_the_dp_number_of_records_weighs_each_marginal_by_its_precision():
     )
     assert count_records([fine, coarse]) == pytest.approx(1160)
     assert count_records([fine, wide]) == pytest.approx(1160)
+
+
+PAIRS = list(itertools.combinations(DOMAIN, 2))
+
+
+def measured(attributes) -> Measurement:
+    counts = np.zeros([DOMAIN[name] for name in attributes], dtype=np.int64)
+    return Measurement(attributes=tuple(attributes), counts=counts, stddev=1.0, mu=1.0, round=1)
+
+
+@given(
+    modelled=st.lists(st.sampled_from([*PAIRS, *itertools.combinations(DOMAIN, 3)]), unique=True),
+    counted=st.lists(st.sampled_from([*PAIRS, *itertools.combinations(DOMAIN, 3)]), unique=True),
+)
+def test_each_pair_of_a_clique_was_measured_and_is_in_the_model(modelled, counted):
+    """A junction tree also has pairs that nobody measured; a model may lack measured pairs."""
+    synthesis = Synthesis(
+        model=MarkovRandomField(DOMAIN, modelled, total=100),
+        measurements=tuple(map(measured, counted)),
+        record_count=100.0,
+        rare={},
+    )
+    cliques = measured_cliques(synthesis)
+    assert set(itertools.chain(*cliques)) == set(DOMAIN)
+    of_cliques = {frozenset(pair) for c in cliques for pair in itertools.combinations(c, 2)}
+    of_model, of_data = (
+        {frozenset(pair) for some in sets for pair in itertools.combinations(some, 2)}
+        for sets in (modelled, counted)
+    )
+    assert of_cliques == of_model & of_data
+    assert not any(set(one) < set(other) for one in cliques for other in cliques)
+
+
+@pytest.mark.parametrize(("mu", "joint"), [(0.02, False), (20.0, True)])
+def test_a_table_says_which_attributes_have_measured_joint_values(mu, joint):
+    """With a small budget, the model takes all attributes as independent, and says so."""
+    made = run(table_of(2000), mu=mu)
+    assert (max(map(len, made.cliques)) > 1) == joint
+    assert {name for clique in made.cliques for name in clique} == set(DOMAIN)
+    read = DpTable.from_json(json.loads(json.dumps(made.to_json())), made.rows.value)
+    assert read.cliques == made.cliques
+
+
+def test_independent_marginals_have_no_joint_values():
+    made = run(table_of(400), mu=20.0, engine=Engine.INDEPENDENT)
+    assert made.cliques == tuple((name,) for name in DOMAIN)
