@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sugarbush.profiling.layout import TERMS_OF_RECORD, kind_of, value_of
+from sugarbush.profiling.layout import TERM_WORDS, TERMS_OF_RECORD, kind_of, value_of
 from sugarbush.profiling.style import RULES, language, sentences, turns
 from sugarbush.profiling.terms import terms
 
