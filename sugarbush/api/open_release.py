@@ -37,8 +37,9 @@ def open_release(release: str | Path) -> pd.DataFrame:
 
     `release` is a file of texts (.jsonl or .parquet), its URL, or a folder: one that `Release.save`
     or `sugarbush publish` wrote, a folder of data/released, reports/public, or a project. Labels
-    that the records show to be wrong are left out of files in data/released, too. The parquet file has the types of the schema. A .jsonl file gets the types of the .parquet file
-    beside it. Without this file, numbers stay numbers, and every string stays a string, dates too.
+    that the records show to be wrong are left out, also from a file of data/released. The parquet
+    file has the types of the schema. A .jsonl file gets the types of the .parquet file beside it.
+    Without this file, numbers stay numbers, and every string stays a string, dates too.
 
     Raises ParamsError if a folder has the texts of several methods, MissingInputError if it has no
     texts, and InputError for a file that is not readable.
