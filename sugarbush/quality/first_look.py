@@ -77,7 +77,8 @@ class FirstLook:
     `fit` is the share of the records with a near first text; None if the noise is too large for it.
     `texts` is the number of first texts, and `text_words` the median of their numbers of words, if
     it was computed. `words` are numbers of words for prompts, `lengths` those of the parts of a
-    text, and `style` describes the form of the texts; each is empty if it was not drawn or the noise is too large. `random` is the similarity of two random records, or less.
+    text, and `style` describes the form of the texts; each is empty if it was not drawn or the
+    noise is too large. `random` is the similarity of two random records, or less.
     """
 
     fit: Share | None
