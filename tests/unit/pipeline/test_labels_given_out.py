@@ -26,6 +26,8 @@ from tests.publication import COMPLETE
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
+SOURCE = {"file": "pool.jsonl", "text_column": "text"}
+POOL = [row["text"].replace("order 1", "order 7") for row in letters(120)]
 WRONG, KEPT = {"product", "confidence_product"}, {"wish", "requested_product"}
 SAID = re.compile(
     r"product is not a column of this release: a model that learns product from the release is "
@@ -53,7 +55,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
             evaluate__public=0.3,
             report__accept_poor=True,
             publication=COMPLETE,
+            # the simulator obeys requests, so some of its labels would be right
+            generator={"provider": "pool", "pool": {"sources": [SOURCE]}},
         )
+        (folder / "pool.jsonl").write_text(as_lines([{"text": text} for text in POOL]))
         rows = letters(346)
         (folder / "letters.jsonl").write_text(as_lines(rows))
         (folder / "donated.jsonl").write_text(as_lines(donated()))
@@ -178,7 +183,7 @@ def test_a_release_in_memory_has_no_wrong_label(tmp_path: Path) -> None:
         pd.DataFrame(letters(740))[["text", "product"]],
         schema=SCHEMA,
         donated=pd.DataFrame(donated())[["text", "product"]],
-        generator=sb.Pool(texts=[row["text"].replace("order 1", "order 7") for row in letters(90)]),
+        generator=sb.Pool(texts=POOL),
         texts=40,
         method=sb.Mosaic(candidates=60),
         privacy=sb.Privacy(epsilon=8, cap=50, delta=1e-6, dataset="letters"),
