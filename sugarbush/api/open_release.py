@@ -16,7 +16,7 @@ from sugarbush.arguments import names_arguments
 from sugarbush.data.remote import File, RemotePath, is_remote
 from sugarbush.errors import InputError, MissingInputError, ParamsError
 from sugarbush.json_lines import read_json_lines
-from sugarbush.pipeline.released import frame_of_values
+from sugarbush.pipeline.released import columns_left_out, frame_of_values
 from sugarbush.publication.folder import texts_in
 from sugarbush.report.downloads import LINES, PARQUET, all_texts
 
@@ -35,9 +35,10 @@ def open_release(release: str | Path) -> pd.DataFrame:
     """Read the texts of a release as a frame, with the values and types of `Release.frame`.
 
     `release` is a file of texts (.jsonl or .parquet), its URL, or a folder: one that `Release.save`
-    or `sugarbush publish` wrote, a folder of data/released, reports/public, or a project. The
-    parquet file has the types of the schema. A .jsonl file gets the types of the .parquet file
-    beside it. Without this file, numbers stay numbers, and every string stays a string, dates too.
+    or `sugarbush publish` wrote, a folder of data/released, reports/public, or a project. Labels
+    that the records show to be wrong are left out, also from a file of data/released. The parquet
+    file has the types of the schema. A .jsonl file gets the types of the .parquet file beside it.
+    Without this file, numbers stay numbers, and every string stays a string, dates too.
 
     Raises ParamsError if a folder has the texts of several methods, MissingInputError if it has no
     texts, and InputError for a file that is not readable.
@@ -50,14 +51,25 @@ def open_release(release: str | Path) -> pd.DataFrame:
     ['01234']
     """
     file = _file(release)
+    left_out = _left_out(file)
     with _reading(file):
         if file.suffix == PARQUET:
-            return _frame(_table(file))
+            return _frame(_table(file)).drop(columns=left_out, errors="ignore")
         with file.open("rb") as opened:
             rows = read_json_lines(opened.read().decode("utf-8-sig"))
     types = _types_beside(file)
     with _reading(file):
-        return frame_of_values(_columns(rows, types))
+        return frame_of_values(_columns(rows, types)).drop(columns=left_out, errors="ignore")
+
+
+def _left_out(file: File) -> list[str]:
+    """Return the columns that no outlet gives out, for the texts that a stage wrote."""
+    if isinstance(file, RemotePath) or not (file.parent / "labels.json").exists():
+        return []
+    from sugarbush.pipeline.public_quality import given_labels  # slow to import
+
+    with _reading(file):
+        return sorted(columns_left_out(given_labels(file.parent)))
 
 
 def _file(release: str | Path) -> File:

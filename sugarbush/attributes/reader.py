@@ -74,7 +74,8 @@ class ReadAttribute:
     `requested` is the number of texts for which a value was requested, and `shown` the share of
     these texts that have this value. Both shares are None if nothing verifies them: without a
     classifier, or if sums alone read. `guessed` is true if the classifier reads the donated
-    examples no better than chance.
+    examples no better than chance. `wrong` is true if the records show that its labels are wrong
+    (`quality.true_labels`). Then no outlet gives them out as labels.
     """
 
     name: str
@@ -84,6 +85,7 @@ class ReadAttribute:
     examples: int = 0
     accuracy: float | None = None
     guessed: bool = False
+    wrong: bool = False
 
     @property
     def is_unverified(self) -> bool:
@@ -110,6 +112,22 @@ class Labels:
     confidence: NDArray[np.float64]
     weights: NDArray[np.float64]
     attributes: tuple[ReadAttribute, ...]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The attributes that are not given out as labels, because their labels are wrong."""
+        return tuple(each.name for each in self.attributes if each.wrong)
+
+    def without(self, names: Sequence[str]) -> Labels:
+        """Return the labels with the attributes in `names`, and no others, marked as wrong."""
+        marked = (replace(each, wrong=each.name in names) for each in self.attributes)
+        return replace(self, attributes=tuple(marked))
+
+    @property
+    def given_codes(self) -> NDArray[np.int64]:
+        """The codes (n, d) that are given out: UNREAD for an attribute that is left out."""
+        wrong = [each.wrong for each in self.attributes]
+        return np.where(wrong, UNREAD, self.codes) if any(wrong) else self.codes
 
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
         """Return the columns `read_<name>`, `confidence_<name>` and `weight`."""

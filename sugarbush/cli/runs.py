@@ -40,6 +40,7 @@ from sugarbush.pipeline.run_with_parent import end_with_children
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
+from sugarbush.report.downloads import texts_name
 
 STOPPED = "sugarbush: stopped. Finished results are stored; run again to continue."
 _INTERRUPTED = 130  # the exit code of programs that Ctrl-C ends
@@ -223,7 +224,7 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     )
     table.add_row("dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(cap)}")
     for method in params.released:
-        synthetic = final_folder(roots, method) / "synthetic.jsonl"
+        synthetic = roots.published / texts_name(method.name)
         with synthetic.open(encoding="utf-8") as lines:
             count = sum(1 for _ in lines)
         table.add_row(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,14 @@ from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.corpus_findings import dropped_rows
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.public_quality import given_lines
 from sugarbush.pipeline.released import final_folder, method_folder, text_of_row
 from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages.fingerprint import ROUNDING, old_card_notice
 from sugarbush.privacy.accounting import rounded_up
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
+_REQUESTED = "requested_"
 _WIDTH = 300  # characters of a text
 
 
@@ -47,8 +50,8 @@ def show_stage(
         case "evolve":
             _rounds(roots.released / "evolve" / chosen, chosen, console)
         case "synthetic":
-            path = final_folder(roots, params.method(chosen)) / "synthetic.jsonl"
-            _texts(_synthetic(path, Artifacts(base).schema), rows, console)
+            folder = final_folder(roots, params.method(chosen))
+            _texts(_synthetic(folder, Artifacts(base).schema), rows, console)
         case "model":
             folder = method_folder(roots, params.method(chosen), "finetune")
             public = require(folder / "model_card.json", left_by=f"finetune@{chosen}")
@@ -66,9 +69,9 @@ def show_stage(
             raise ParamsError(f"show {stage}: expected one of {', '.join(STAGES)}")
 
 
-def _synthetic(path: Path, schema: Schema) -> pd.DataFrame:
-    """Read synthetic.jsonl, with the canonical text in place of the columns of a shape."""
-    rows = read_json_lines(path.read_text(encoding="utf-8"))
+def _synthetic(folder: Path, schema: Schema) -> pd.DataFrame:
+    """Read a method's texts, with the canonical text in place of the columns of a shape."""
+    rows = read_json_lines(given_lines(folder).decode("utf-8"))
     texts = [text_of_row(row, schema) for row in rows]
     columns = () if schema.shape is None else tuple(schema.shape.types)
     # Objects: pandas converts no value, so each is printed as the file has it.
@@ -84,15 +87,21 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
         text = row["text"]
         excerpt = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
         # Texts are passed as Text objects, because Rich would read some strings as markup.
-        values = "\n".join(_value(row, name) for name in names if not name.startswith(HIDDEN))
+        values = "\n".join(_value(row, name) for name in names if not _is_hidden(name, names))
         table.add_row(Text(excerpt), Text(values))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
 
 
+def _is_hidden(name: str, names: Sequence[str]) -> bool:
+    """Whether the label says it. A requested value without a label is shown."""
+    label = name.removeprefix(_REQUESTED)
+    return name.startswith(HIDDEN) and (label == name or label in names)
+
+
 def _value(row: pd.Series[Any], name: str) -> str:
     """Return a value of a text. If another value was requested, it is shown, too."""
-    value, asked = row[name], row.get(f"requested_{name}")
+    value, asked = row[name], row.get(f"{_REQUESTED}{name}")
     value_text = f"{value:.2f}" if name == "weight" else str(value)
     differs = asked is not None and not pd.isna(asked) and asked != value
     return f"{name}: {value_text}" + (f" (requested: {asked})" if differs else "")

@@ -27,9 +27,9 @@ from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.public_quality import given_labels
 from sugarbush.pipeline.released import (
     donated_frame,
-    load_labels,
     read_lineage,
     read_metadata,
     read_release,
@@ -169,7 +169,7 @@ class Artifacts:
         final = lineage.final
         synthetic = self._frame(final)
         if (folder / "labels.parquet").exists():
-            synthetic = readable(final, self.schema, load_labels(folder, self.schema))
+            synthetic = readable(final, self.schema, given_labels(folder))
             synthetic = synthetic.assign(parent=final.parents, round=final.rounds)
         scored = None if lineage.scored is None else self._scored(lineage.scored)
         return ReleasedLineage(

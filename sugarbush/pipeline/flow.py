@@ -347,7 +347,8 @@ def report_markdown(folder: Path, settings: ProjectSettings) -> str:
     """
     from sugarbush.data.schema import load_schema
     from sugarbush.pipeline.judging import read_verdicts
-    from sugarbush.pipeline.released import final_folder, text_of_row
+    from sugarbush.pipeline.released import text_of_row
+    from sugarbush.report.downloads import texts_name
 
     roots, schema = Roots(folder), load_schema(find_input(folder, settings.prepare.schema_))
     verdicts, lines = read_verdicts(roots), [f"The whole page: `{roots.published}/index.html`"]
@@ -356,7 +357,7 @@ def report_markdown(folder: Path, settings: ProjectSettings) -> str:
         if (verdict := verdicts.get(method.name)) is not None:
             lines += [f"Verdict: **{verdict.grade}**", ""]
             lines += [f"- {reason}" for reason in verdict.reasons]
-        path = final_folder(roots, method) / "synthetic.jsonl"
+        path = roots.published / texts_name(method.name)
         with path.open(encoding="utf-8") as rows:
             shown = [json.loads(row) for row in islice(rows, _SHOWN_TEXTS)]
         texts = [text_of_row(row, schema) for row in shown]

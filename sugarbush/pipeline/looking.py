@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush import versions
+from sugarbush.attributes.draft import draft_lengths
 from sugarbush.errors import GeneratorError, PoorFitError
 from sugarbush.evolution.enlarge import without_repeated_texts
+from sugarbush.languages import count_words
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import first_inputs, public_inputs, rehearsed_method
@@ -147,6 +149,7 @@ class LookRequest:
                 stddev=plan.of(KINDS).stddev,
             ),
             texts=len(texts),
+            text_words=int(np.median([count_words(text) for text in texts])),
             random=random,
             ledger_ids=tuple(dict.fromkeys(ids)),
         )
@@ -297,11 +300,47 @@ def refusal(project: Project, look: FirstLook) -> str:
     return (
         f"the first look: {look.line()}. "
         + (f"No near texts for: {missing}. " if missing else "")
+        + _form_or_content(project, look)
         + f"The run stopped before its other charges. Spent so far: epsilon "
         f"{rounded_up(ledger.total())}; a further try comes to "
         f"{rounded_up(ledger.total_with((plan.events, plan)))} of a cap of "
         f"{rounded_up(ledger.cap)}. What to change: {_advice(source)}. To go on all the same: "
         "sugarbush run --yes"
+    )
+
+
+def _form_or_content(project: Project, look: FirstLook) -> str:
+    """Say whether the length of the first texts differs from that of the records, and what to do.
+
+    The lengths of the records are those that the look released, else those of the donated texts.
+    Without both, nobody knows them.
+    """
+    settings, own = project.settings, project.settings.initialise.length.numbers
+    released, donated = look.words, project.donated_texts()
+    whose = "the records" if released else "the donated texts"
+    words = released or (draft_lengths(donated) if donated else ())
+    if look.text_words is None or not (words or own):
+        return ""
+    if not words:
+        return (
+            f"The first texts have about {look.text_words} words. Nothing measured how long the "
+            "records are, so check initialise.length. "
+        )
+    typical = round(float(np.median(words)))
+    if look.has_length(typical):
+        return (
+            f"The first texts are about as long as {whose} ({typical} words), so not their length "
+            "but their content or style is at fault. "
+        )
+    if settings.generator.provider == "pool":
+        change = "use public texts of this length"
+    elif own and set(own) != set(words):
+        change = f"set initialise.length.words: {list(words)}"
+    else:
+        change = "say in the schema's `style` how long they are, or use a model that keeps to it"
+    return (
+        f"The first texts have about {look.text_words} words, {whose} about {typical}, so at "
+        f"least their form is at fault: {change}. "
     )
 
 

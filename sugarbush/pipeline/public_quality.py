@@ -1,8 +1,14 @@
-"""Collects what the card and the pages say about quality inside the guarantee."""
+"""Collects what the card and the pages say about quality inside the guarantee.
+
+The stages that write texts run before the texts are measured. So their files have all labels, and
+every outlet gives out `given_labels` or `given_lines` in place of them.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,17 +17,24 @@ from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.public_figures import PublicFigure, Rule
+from sugarbush.evolution.population import load_population
+from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots
 from sugarbush.pipeline.measuring import FILE, MeasuredFigures, MeasuredRelease
-from sugarbush.pipeline.released import read_release
+from sugarbush.pipeline.released import columns_left_out, load_labels, read_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.data_types import Released
+from sugarbush.quality.true_labels import with_true_labels
+from sugarbush.report.downloads import LINES, TEXTS
 from sugarbush.report.model import PublicQuality
 
 
 def read_figures(roots: Roots) -> MeasuredFigures | None:
     """Read the public figures of a project, or return None if they were not measured."""
-    folder = roots.released / "figures"
+    return _read_figures(roots.released / "figures")
+
+
+def _read_figures(folder: Path) -> MeasuredFigures | None:
     if not (folder / FILE).exists():
         return None
     fields = read_release(folder)
@@ -47,9 +60,46 @@ def quality_of(
         figures=Released(figures.by_method, figures.ledger_ids),
         facts=figures.facts,
         missing={method: missing_values(schema, own, counts) for method, own in labels.items()},
+        left_out={method: own.left_out for method, own in labels.items()},
         rules=tuple(map(str, settings.rules)),
         unmet=failures(settings.rules, figures.by_method),
     )
+
+
+def given_labels(folder: Path) -> Labels:
+    """Return the labels of the final texts in a method's released folder, as outlets give them out.
+
+    Labels that the public figures show to be wrong are left out (`quality.true_labels`). Figures
+    of other texts or labels show nothing.
+    """
+    labels, figures = load_labels(folder), _read_figures(_figures_beside(folder))
+    if figures is None or folder.name not in figures.by_method:
+        return labels
+    names = [attribute.name for attribute in labels.attributes]
+    texts = load_population(folder / "lineage.parquet", names).texts
+    own = MeasuredRelease(texts=texts, labels=labels, ledger_ids=())
+    if own.digest() != figures.digests[folder.name]:
+        return labels
+    return with_true_labels(labels, figures.by_method[folder.name])
+
+
+def given_lines(folder: Path) -> bytes:
+    """Return the texts in a method's released folder as JSON lines, as outlets give them out."""
+    lines = (folder / f"{TEXTS}{LINES}").read_bytes()
+    if not _figures_beside(folder).exists():
+        return lines
+    if not (dropped := columns_left_out(given_labels(folder))):
+        return lines
+    rows = (
+        {name: value for name, value in row.items() if name not in dropped}
+        for row in read_json_lines(lines.decode("utf-8"))
+    )
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
+
+
+def _figures_beside(folder: Path) -> Path:
+    """Return the folder of the figures, for a folder of data/released/<stage>/<method>."""
+    return folder.parent.parent / "figures"
 
 
 def require_same_texts(
@@ -89,9 +139,9 @@ def missing_values(
 
     An attribute without any label is left out. The values with the largest share come first.
     """
-    found = {}
+    found, codes = {}, labels.given_codes
     for column, attribute in enumerate(schema.attributes):
-        present = set(labels.codes[:, column].tolist())
+        present = set(codes[:, column].tolist())
         if present <= {-1}:
             continue
         own = counts.get(attribute.name)

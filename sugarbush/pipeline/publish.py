@@ -27,6 +27,7 @@ from sugarbush.pipeline.judging import FILE as VERDICTS
 from sugarbush.pipeline.judging import read_verdicts
 from sugarbush.pipeline.own_charges import charges_of_texts
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.public_quality import given_lines
 from sugarbush.pipeline.publications import Publications, Published, open_publications
 from sugarbush.pipeline.released import final_folder, read_release, texts_as_lines
 from sugarbush.pipeline.settings import FILE, ProjectSettings
@@ -290,7 +291,7 @@ def _covered_lines(project: Project, method: Method, folder: Path, card: Mapping
     """Read a method's texts. Raise PrivacyError if the card does not cover them."""
     public = require(project.roots.published / texts_name(method.name), left_by="report")
     lines = public.read_bytes()
-    if lines != (folder / "synthetic.jsonl").read_bytes():
+    if lines != given_lines(folder):
         raise PrivacyError(f"{public}: differs from the texts in {folder}. {_RUN}")
     listed = {event["id"] for event in card["budget"]["events"]}
     if not set(read_release(folder)["ledger_ids"]) <= listed:

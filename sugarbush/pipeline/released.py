@@ -360,16 +360,14 @@ def write_texts(lineage: Lineage, schema: Schema, folder: Path, *, labels: Label
         typed_table(lines, schema).write(folder / f"{TEXTS}{PARQUET}")
 
 
-def load_labels(folder: Path, schema: Schema) -> Labels:
+def load_labels(folder: Path) -> Labels:
     """Read the labels of a method's final texts that `write_texts` wrote."""
     import pandas as pd
 
     facts = json.loads((folder / "labels.json").read_text())
-    return Labels.of_frame(
-        pd.read_parquet(folder / "labels.parquet"),
-        schema.names,
-        tuple(ReadAttribute(**fields) for fields in facts),
-    )
+    attributes = tuple(ReadAttribute(**fields) for fields in facts)
+    names = [attribute.name for attribute in attributes]
+    return Labels.of_frame(pd.read_parquet(folder / "labels.parquet"), names, attributes)
 
 
 def texts_as_lines(population: Population, schema: Schema, labels: Labels) -> str:
@@ -406,11 +404,17 @@ def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataF
     read from the text, the requested values (`requested_*`), the reader's confidence
     (`confidence_*`) and a weight.
 
-    A column without any value is omitted. The values of an attribute whose listed values are
+    A column without any value is omitted, and so are the label and the confidence of an attribute
+    in `labels.left_out`. The values of an attribute whose listed values are
     numbers are numbers, and those of an attribute with a type are numbers or dates in the bin that
     was read (`values_of_texts`); then `other` is missing.
     """
     return frame_of_values(_columns_of_texts(population, schema, labels))
+
+
+def columns_left_out(labels: Labels) -> frozenset[str]:
+    """Return the columns that no outlet gives out: wrong labels and the confidence in them."""
+    return frozenset(f"{start}{name}" for name in labels.left_out for start in ("", "confidence_"))
 
 
 def _columns_of_texts(population: Population, schema: Schema, labels: Labels) -> dict[str, Any]:
@@ -428,7 +432,9 @@ def _columns_of_texts(population: Population, schema: Schema, labels: Labels) ->
         sure = labels.confidence[:, place]
         if not np.isnan(sure).all():
             columns[f"confidence_{name}"] = np.round(sure, 3)
-    return columns | {"weight": np.round(labels.weights, 3)}
+    columns["weight"] = np.round(labels.weights, 3)
+    left_out = columns_left_out(labels)
+    return {name: values for name, values in columns.items() if name not in left_out}
 
 
 def frame_of_values(columns: Mapping[str, Any], *, iso_dates: bool = False) -> pd.DataFrame:

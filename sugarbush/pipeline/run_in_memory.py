@@ -31,6 +31,7 @@ from sugarbush.pipeline.rehearsal import alternatives, rehearse
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.reservation import Reservation
+from sugarbush.quality.true_labels import with_true_labels
 
 
 def run_in_memory(
@@ -70,6 +71,8 @@ def run_in_memory(
         reader = project.label_reader(inputs.public.metadata, method)
         final, labels = with_labels(final, reader)
         figures = _figures(project, method, final, labels, forced=new_draw)
+        measured = () if figures is None else figures.by_method[method.name]
+        labels = with_true_labels(labels, measured)
         return FinishedRun(
             settings=project.settings,
             schema=project.schema,
@@ -82,7 +85,7 @@ def run_in_memory(
                 labels,
                 reader=reader,
                 wanted=inputs.public.texts,
-                measured=() if figures is None else figures.by_method[method.name],
+                measured=measured,
             ),
             metadata=metadata_files(metadata),
             metadata_ids=metadata.ledger_ids,

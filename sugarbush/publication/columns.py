@@ -163,7 +163,12 @@ def _column(name: str, schema: Schema) -> Column:
         if name.startswith(prefix) and attribute_name in schema.names:
             attribute = schema.attribute(attribute_name)
             if prefix == _REQUESTED:
-                return _of_attribute(name, attribute, f"the requested value of {attribute_name}")
+                return _of_attribute(
+                    name,
+                    attribute,
+                    f"the value of {attribute_name} that the prompt requested; the text need not "
+                    "have it",
+                )
             description = (
                 f"confidence of the reader of {attribute_name}, from 0 to 1, if the text has a "
                 "listed value"

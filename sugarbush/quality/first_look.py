@@ -39,6 +39,7 @@ FEWEST_TEXTS: Final = 40
 POOR_FIT: Final = 0.25
 GOOD_FIT: Final = 0.5
 _MOST_KINDS: Final = 6
+_MOST_RATIO: Final = 2  # of the median lengths of texts of one form
 
 
 def look_requests(cells: Mapping[str, int]) -> tuple[BudgetRequest, ...]:
@@ -74,14 +75,16 @@ class FirstLook:
     """A released first look.
 
     `fit` is the share of the records with a near first text; None if the noise is too large for it.
-    `texts` is the number of first texts. `words` are numbers of words for prompts, `lengths` those
-    of the parts of a text, and `style` describes the form of the texts; each is empty if it was not
-    drawn or the noise is too large. `random` is the similarity of two random records, or less.
+    `texts` is the number of first texts, and `text_words` the median of their numbers of words, if
+    it was computed. `words` are numbers of words for prompts, `lengths` those of the parts of a
+    text, and `style` describes the form of the texts; each is empty if it was not drawn or the
+    noise is too large. `random` is the similarity of two random records, or less.
     """
 
     fit: Share | None
     kinds: tuple[Kind, ...]
     texts: int
+    text_words: int | None = None
     words: tuple[int, ...] = ()
     lengths: dict[str, tuple[int, ...]]
     style: str = ""
@@ -112,6 +115,12 @@ class FirstLook:
             f"texts; good are {GOOD_FIT:.0%} and more"
         )
 
+    def has_length(self, words: float) -> bool | None:
+        """Return whether the first texts are about so long; None if their length is unknown."""
+        if self.text_words is None:
+            return None
+        return 1 / _MOST_RATIO < max(self.text_words, 1) / max(words, 1) < _MOST_RATIO
+
     def listed_missing(self) -> str:
         """Return the values of `missing`, in words, or ''."""
         names = [f"{kind.attribute} {kind.value}" for kind in self.missing()]
@@ -129,6 +138,7 @@ class FirstLook:
             fit=None if fields["fit"] is None else Share(**fields["fit"]),
             kinds=tuple(Kind(**kind | {"fit": Share(**kind["fit"])}) for kind in fields["kinds"]),
             texts=fields["texts"],
+            text_words=fields["text_words"],
             words=tuple(fields["words"]),
             lengths={name: tuple(numbers) for name, numbers in fields["lengths"].items()},
             style=fields["style"],

@@ -39,13 +39,15 @@ class PublicQuality:
 
     `figures` maps each method to its figures, and `facts` to how they were measured. `missing` maps
     each method to the listed values that no text has, by attribute, with the DP share of the
-    records that have the value (None if it was not measured). `rules` are the conditions of
+    records that have the value (None if it was not measured). `left_out` maps each method to the
+    attributes whose labels are wrong and are no columns of its texts. `rules` are the conditions of
     `release.accept_if`, and `unmet` maps each method to those that its figures do not meet.
     """
 
     figures: Released[Mapping[str, tuple[PublicFigure, ...]]]
     facts: Mapping[str, Mapping[str, float]]
     missing: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
     unmet: Mapping[str, Sequence[str]] = field(default_factory=dict)
 

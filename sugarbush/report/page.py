@@ -108,7 +108,11 @@ def _adherence(method: MethodData) -> list[dict[str, Any]]:
         {
             "method": method.name,
             "attribute": each.name,
-            "how": "a guess: texts do not tell it" if each.guessed else how[each.source],
+            "how": "no column: its labels are wrong for the records"
+            if each.wrong
+            else "a guess: texts do not tell it"
+            if each.guessed
+            else how[each.source],
             "accuracy": each.accuracy,
             "texts": each.requested,
             "share": each.shown,

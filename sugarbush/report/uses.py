@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sugarbush.evaluation.public_figures import (
@@ -16,6 +16,7 @@ from sugarbush.evaluation.public_figures import (
     PublicFigure,
 )
 from sugarbush.quality.first_look import GOOD_FIT
+from sugarbush.quality.true_labels import in_percent, learned, left_out, unlearned
 from sugarbush.report.model import PublicQuality
 
 NOT_MEASURED = (
@@ -43,7 +44,14 @@ def quality_fields(quality: PublicQuality | None) -> dict[str, Any] | None:
             method: {
                 "measured_on": dict(quality.facts.get(method, {})),
                 "figures": [_fields(figure) for figure in figures],
-                "uses": list(uses(figures, quality.missing.get(method, {}))),
+                "left_out": list(quality.left_out.get(method, ())),
+                "uses": list(
+                    uses(
+                        figures,
+                        quality.missing.get(method, {}),
+                        wrong=quality.left_out.get(method, ()),
+                    )
+                ),
             }
             for method, figures in quality.figures.value.items()
         },
@@ -69,36 +77,42 @@ def _title(figure: PublicFigure) -> str:
 
 
 def uses(
-    figures: Sequence[PublicFigure], missing: Mapping[str, Mapping[str, float | None]]
+    figures: Sequence[PublicFigure],
+    missing: Mapping[str, Mapping[str, float | None]],
+    *,
+    wrong: Collection[str] = (),
 ) -> Iterator[str]:
     """Yield sentences about what the texts of one method can be used for.
 
-    `missing` contains the values that no text has, by attribute. Guarantee: post-processing.
+    `missing` contains the values that no text has, by attribute. The attributes in `wrong` are no
+    columns of the texts. Guarantee: post-processing.
     """
     by_title = {figure.title: figure for figure in figures}
     gains = [figure for figure in figures if figure.name == GAIN]
-    learnable = [gain for gain in gains if gain.low > 0]
-    for gain in learnable:
-        right = by_title[f"{ACCURACY}.{gain.attribute}"]
-        yield (
-            f"{gain.attribute} can be learned: a classifier that was trained on these texts "
-            f"reads {_percent(right)} of the records right. This is {100 * gain.value:.0f} "
-            "points more than always answering the most common value."
-        )
-    if others := [str(gain.attribute) for gain in gains if gain.low <= 0]:
-        yield (
-            f"Do not train a classifier of {', '.join(others)} on these texts: it was not shown to "
-            "be better than always answering the most common value."
-        )
+    for gain in gains:
+        name, right = str(gain.attribute), by_title[f"{ACCURACY}.{gain.attribute}"]
+        if name in wrong:
+            yield (
+                f"{left_out([right])}. If there is a column requested_{name}, it says what prompts "
+                "requested. The texts need not have it."
+            )
+        elif gain.low > 0:
+            yield (
+                f"{name} can be learned: {learned(right)}, {100 * gain.value:.0f} points more than "
+                "always answering the most common value."
+            )
+        else:
+            said = unlearned([right])
+            yield f"{said[0].upper()}{said[1:]}."
     if (coverage := by_title.get(COVERAGE)) is not None:
         yield (
-            f"{_percent(coverage)} of the records have a text like them in the release (texts of "
+            f"{in_percent(coverage)} of the records have a text like them in the release (texts of "
             f"the same kind: {GOOD_FIT:.0%} and more). The rest is not represented. Do not "
             "conclude from a missing subject that nobody wrote about it."
         )
     if (topics := by_title.get(TOPICS)) is not None:
-        yield (f"The shares of topics (clusters of the texts) are wrong by {_percent(topics)}.")
-    shares = [f for f in figures if f.name == MARGINALS and f.attribute is not None]
+        yield (f"The shares of topics (clusters of the texts) are wrong by {in_percent(topics)}.")
+    shares = [f for f in figures if f.name == MARGINALS and f.attribute not in (None, *wrong)]
     if shares:
         worst = max(shares, key=lambda figure: figure.high)
         yield (
@@ -106,14 +120,14 @@ def uses(
             f"{_listed(shares)}. Do not interpret a share, or a difference of shares, below "
             f"{100 * worst.high:.0f}%."
         )
-    if (pairs := by_title.get(PAIRS)) is not None:
-        yield f"Pairs of values are wrong by {_percent(pairs)} on average."
+    if (pairs := by_title.get(PAIRS)) is not None and not wrong:
+        yield f"Pairs of values are wrong by {in_percent(pairs)} on average."
     for attribute, values in missing.items():
         yield f"No text is labelled with these values of {attribute}: {_values(values)}."
 
 
 def _listed(figures: Sequence[PublicFigure]) -> str:
-    return ", ".join(f"{_percent(figure)} for {figure.attribute}" for figure in figures)
+    return ", ".join(f"{in_percent(figure)} for {figure.attribute}" for figure in figures)
 
 
 def _values(values: Mapping[str, float | None]) -> str:
@@ -123,8 +137,3 @@ def _values(values: Mapping[str, float | None]) -> str:
     ]
     rest = len(shown) - _MOST_VALUES
     return ", ".join(shown[:_MOST_VALUES]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _percent(figure: PublicFigure) -> str:
-    low, high = 100 * figure.low, 100 * figure.high
-    return f"{100 * figure.value:.0f}% ({low:.0f}% to {high:.0f}%)"

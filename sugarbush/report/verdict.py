@@ -7,7 +7,7 @@ everybody. Its thresholds were chosen on real sets before any release was judged
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from sugarbush.attributes.reader import ReadAttribute
 from sugarbush.evaluation.likeness import LEAST_DONATED, Likeness
 from sugarbush.evaluation.public_figures import ACCURACY, COVERAGE, GAIN, PublicFigure
 from sugarbush.quality.first_look import GOOD_FIT, POOR_FIT
+from sugarbush.quality.true_labels import LEAST_GAIN, in_percent, learned, left_out, unlearned
 
 Grade = Literal["good", "fair", "poor"]
 _ORDER: tuple[Grade, ...] = ("good", "fair", "poor")
@@ -22,7 +23,6 @@ _MOST_REASONS = 5
 _ENOUGH_DONATED = 20
 _LEAST_SIGNAL = 1.5
 _MOST_UNLISTED = 0.3
-_LEAST_GAIN = 0.05  # of right answers, over the most common value, of a release that teaches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,12 +178,12 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
         yield grade, f"{facts.repeated:.0%} of the texts repeat an earlier text"
     if facts.scored is not None and facts.scored < facts.texts / 2:
         yield "fair", f"the records scored only {facts.scored:,} of the {facts.texts:,} texts"
-    yield from _of_learning(facts.measured)
+    yield from _of_learning(facts.measured, wrong={a.name for a in facts.attributes if a.wrong})
     yield from _of_labels(facts)
 
 
 def _of_coverage(figure: PublicFigure) -> tuple[Grade, str]:
-    said = f"{_interval(figure)} of the records have a text like them in the release"
+    said = f"{in_percent(figure)} of the records have a text like them in the release"
     if figure.high < POOR_FIT:
         return "poor", f"only {said}"
     if figure.value < GOOD_FIT:
@@ -191,29 +191,24 @@ def _of_coverage(figure: PublicFigure) -> tuple[Grade, str]:
     return "good", said
 
 
-def _of_learning(measured: Sequence[PublicFigure]) -> Iterator[tuple[Grade, str]]:
-    """What a model that is trained on the release tells about the records, by attribute."""
+def _of_learning(
+    measured: Sequence[PublicFigure], *, wrong: Collection[str]
+) -> Iterator[tuple[Grade, str]]:
+    """What a model that is trained on the release tells about the records, by attribute.
+
+    The attributes in `wrong` are no columns of the release.
+    """
     right = {str(f.attribute): f for f in measured if f.name == ACCURACY}
-    gains = [figure for figure in measured if figure.name == GAIN]
-    if unlearned := [gain for gain in gains if gain.low <= 0]:
-        grade: Grade = "poor" if all(gain.high < _LEAST_GAIN for gain in gains) else "fair"
-        names = ", ".join(str(gain.attribute) for gain in unlearned)
-        yield (
-            grade,
-            f"poor for training: a model that learns {names} from the release was not shown to be "
-            "better than always answering the most common value",
-        )
-    for gain in gains:
+    gains = {str(f.attribute): f for f in measured if f.name == GAIN}
+    grade: Grade = "poor" if all(gain.high < LEAST_GAIN for gain in gains.values()) else "fair"
+    if excluded := [right[name] for name in gains if name in wrong]:
+        yield grade, left_out(excluded)
+    rest = {name: gain for name, gain in gains.items() if name not in wrong}
+    if untaught := [right[name] for name, gain in rest.items() if gain.low <= 0]:
+        yield grade, unlearned(untaught)
+    for name, gain in rest.items():
         if gain.low > 0:
-            yield (
-                "good",
-                f"a model that learns {gain.attribute} from the release is right for "
-                f"{_interval(right[str(gain.attribute)])} of the records",
-            )
-
-
-def _interval(figure: PublicFigure) -> str:
-    return f"{figure.value:.0%} ({figure.low:.0%} to {figure.high:.0%})"
+            yield "good", learned(right[name])
 
 
 def _of_likeness(likeness: Likeness | None, *, donated: int) -> Iterator[tuple[Grade, str]]:
@@ -259,7 +254,9 @@ def _of_labels(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
         reason = f"nothing shows whether labels are true: too few donated texts tell their {names}"
         yield "fair", reason
     missed = [
-        f"{a.name} ({a.shown:.0%})" for a in facts.attributes if a.shown is not None and a.missed
+        f"{a.name} ({a.shown:.0%})"
+        for a in facts.attributes
+        if a.shown is not None and a.missed and not a.wrong
     ]
     if missed:
         reason = (

@@ -122,7 +122,7 @@ def run(project: Project) -> None:
         figures += evaluator.texts(sample, method=method.name, round_=number)
         if number == FINAL:
             figures += evaluator.copies(sample, method=method.name)
-            codes = load_labels(final_folder(project.roots, method), schema).codes
+            codes = load_labels(final_folder(project.roots, method)).codes
             labelled = replace(sample, codes=codes[chosen])
             figures += evaluator.downstream(labelled, method=method.name)
             counted[method.name] = _counts(sample.codes, schema)

@@ -30,7 +30,7 @@ def releases_of(project: Project) -> dict[str, MeasuredRelease]:
         lineage = read_lineage(folder, project.schema)
         found[method.name] = MeasuredRelease(
             texts=lineage.final.texts,
-            labels=load_labels(folder, project.schema),
+            labels=load_labels(folder),
             ledger_ids=read_ledger_ids(folder),
         )
     return found

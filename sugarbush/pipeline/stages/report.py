@@ -11,7 +11,6 @@ Spends   nothing
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +38,8 @@ from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.own_charges import own_charges
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.public_quality import (
+    given_labels,
+    given_lines,
     quality_of,
     read_figures,
     require_same_texts,
@@ -48,7 +49,6 @@ from sugarbush.pipeline.released import (
     donated_frame,
     final_folder,
     first_folder,
-    load_labels,
     methods_of_releases,
     read_ledger_ids,
     read_lineage,
@@ -58,9 +58,10 @@ from sugarbush.pipeline.released import (
 from sugarbush.pipeline.stages.measure import releases_of
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.publication.columns import typed_table
 from sugarbush.registry import METHODS, plugin_names
 from sugarbush.report.card import card_files, release_card
-from sugarbush.report.downloads import LINES, PARQUET, TEXTS, downloads_beside, texts_name
+from sugarbush.report.downloads import LINES, PARQUET, downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import (
     EmbeddingMap,
@@ -96,7 +97,7 @@ def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
     """Collect a method's rounds, its final texts with their lineage, and their cost."""
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
-    lineage, labels = read_lineage(folder, schema), load_labels(folder, schema)
+    lineage, labels = read_lineage(folder, schema), given_labels(folder)
     final, rounds = lineage.final, lineage.rounds
     texts = _texts(lineage, labels, MOST_SHOWN)
     return MethodData(
@@ -152,7 +153,7 @@ def _texts(lineage: Lineage, labels: Labels, limit: int) -> tuple[SyntheticText,
     ancestors with the values that were requested."""
     final, rounds = lineage.final, lineage.rounds
     votes = {} if lineage.last is None else _votes(lineage.last)
-    read = replace(final, codes=labels.codes).take(np.arange(min(limit, len(final))))
+    read = replace(final, codes=labels.given_codes).take(np.arange(min(limit, len(final))))
     candidates = [text for each in reversed(rounds) for text in _described(each.population, {})]
     return with_ancestors(tuple(_described(read, votes)), candidates)
 
@@ -298,7 +299,7 @@ def public_data(project: Project) -> PublicData:
                 project.schema,
                 figures,
                 labels={
-                    method.name: load_labels(final_folder(project.roots, method), project.schema)
+                    method.name: given_labels(final_folder(project.roots, method))
                     for method in project.settings.released
                 },
                 counts=metadata.counts_of(project.schema),
@@ -355,9 +356,10 @@ def run(project: Project) -> None:
             json.dumps(public_metrics(data), indent=1, allow_nan=False) + "\n"
         )
         for method in project.settings.released:
-            texts = final_folder(roots, method)
-            for kind in (LINES, PARQUET):
-                shutil.copyfile(texts / f"{TEXTS}{kind}", folder / texts_name(method.name, kind))
+            lines = given_lines(final_folder(roots, method))
+            (folder / texts_name(method.name, LINES)).write_bytes(lines)
+            table = typed_table(lines.decode("utf-8"), project.schema)
+            table.write(folder / texts_name(method.name, PARQUET))
         plots = folder / "plots"
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import sugarbush as sb
 from sugarbush.errors import PoorFitError
 from sugarbush.pipeline import looking
 from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.quality.first_look import CENTRE, FIT, KINDS, LENGTHS, NAMES, STYLE
+from sugarbush.quality.first_look import CENTRE, FIT, KINDS, LENGTHS, NAMES, STYLE, FirstLook
+from sugarbush.quality.fit import Share
 from tests.integration.project import letters
 from tests.unit.pipeline.small_project import run_stages, write_project
 
@@ -78,13 +81,65 @@ def test_texts_of_another_kind_stop_the_run_before_its_other_charges(tmp_path: P
     assert stopped.value.exit_code == 3
     assert stages_of(tmp_path) == ["look"] * 5
     said = str(stopped.value)
-    assert "product lamp" in said and "add public texts" in said and "accept_poor=True" in said
+    assert re.search(r"No near texts for: product (lamp|chair|kettle)", said)
+    assert re.search(r"about as long as the records \(\d+ words\), so not their length but", said)
+    assert "add public texts" in said and "accept_poor=True" in said
     assert "Dear shop" not in said
     ledger = sb.open_ledger("letters", state=tmp_path / "state")
     spent = ledger.total()
     assert 0 < spent < 0.25  # of 1
     second = synthesized(tmp_path, of_the_kind())
     assert second.epsilon <= 1.05
+
+
+def test_a_stopped_run_says_that_the_texts_have_another_length(tmp_path: Path) -> None:
+    with pytest.raises(PoorFitError) as stopped:
+        synthesized(tmp_path, [f"{text} and {text} " * 3 for text in foreign()])
+    assert re.search(
+        r"The first texts have about 75 words, the records about (1\d|2[0-4]), so at least their "
+        r"form is at fault: use public texts of this length",
+        str(stopped.value),
+    )
+
+
+POOR = FirstLook(
+    fit=Share(value=0.02, low=0.0, high=0.05), kinds=(), texts=200, lengths={}, text_words=80
+)
+DECLARED = {"words": 80, "attribute": None, "words_by_value": None}
+
+
+@pytest.mark.parametrize(
+    ("released", "words", "changes", "said"),
+    [
+        ((8, 13, 20), 80, {"initialise__length": DECLARED},
+         "80 words, the records about 13, so at least their form is at fault: set "
+         "initialise.length.words: [8, 13, 20]"),
+        ((8, 13, 20), 80, {"initialise__length": {}},
+         "about 13, so at least their form is at fault: say in the schema's `style` how long"),
+        ((8, 13, 20), 13, {"initialise__length": {}},
+         "about as long as the records (13 words), so not their length but their content or style"),
+        ((200, 300), 80, {"initialise__length": {}}, "80 words, the records about 250, so"),
+        ((), 80, {"initialise__length": DECLARED},
+         "have about 80 words. Nothing measured how long the records are, so check initialise.len"),
+        ((), 80, {"initialise__length": {}, "prepare__donated": "donated.jsonl"},
+         "80 words, the donated texts about 1"),
+        ((), 18, {"initialise__length": {}, "prepare__donated": "donated.jsonl"},
+         "about as long as the donated texts"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_whether_form_or_content_is_at_fault(
+    tmp_path: Path, released: tuple[int, ...], words: int, changes: dict[str, Any], said: str
+) -> None:
+    project = write_project(tmp_path / "own", **({"prepare__donated": None} | changes))
+    look = replace(POOR, words=released, text_words=words)
+    assert said in looking.refusal(project, look)
+    assert FirstLook.from_json(look.to_json()) == look
+
+
+@pytest.mark.parametrize("words", [None, 80])
+def test_without_any_length_a_refusal_names_no_form(tmp_path: Path, words: int | None) -> None:
+    project = write_project(tmp_path / "own", prepare__donated=None, initialise__length={})
+    assert "words" not in looking.refusal(project, replace(POOR, text_words=words))
 
 
 def test_at_least_nine_tenths_of_the_budget_are_left_after_a_look(tmp_path: Path) -> None:

@@ -35,9 +35,28 @@ def test_only_a_gain_that_is_shown_makes_an_attribute_learnable() -> None:
     ]
     learnable, others = uses(figures, {})
     assert learnable.startswith("topic can be learned")
-    assert "80% (75% to 85%) of the records right" in learnable
+    assert "right for 80% (75% to 85%) of the records" in learnable
     assert "30 points more" in learnable
-    assert others.startswith("Do not train a classifier of tone on these texts")
+    assert others.startswith(
+        "Poor for training: a model that learns tone from the release is right for 60% (55% to 65%)"
+    )
+
+
+def test_a_label_that_is_left_out_is_no_column_and_has_no_shares() -> None:
+    figures = [
+        figure("accuracy", 0.09, "intent", by=0.04),
+        figure("gain", -0.06, "intent"),
+        figure("marginals", 0.3, "intent"),
+        figure("marginals", 0.02, "tone", by=0.01),
+        figure("pairs", 0.2),
+    ]
+    said, shares = uses(figures, {}, wrong=["intent"])
+    assert said.startswith(
+        "intent is not a column of this release: a model that learns intent from the release is "
+        "right for 9% (5% to 13%) of the records, no better than"
+    )
+    assert "requested_intent" in said
+    assert "for tone" in shares and "intent" not in shares
 
 
 def test_no_share_below_the_largest_upper_end_is_interpreted() -> None:

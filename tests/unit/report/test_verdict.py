@@ -85,6 +85,25 @@ def test_measured_figures_decide(
     assert "nothing" not in found.line()
 
 
+def test_labels_that_are_left_out_are_named_with_their_figure_and_not_as_labels() -> None:
+    """The example: of two attributes, one is wrong. Its requested values are no reason for it."""
+    wrong = ReadAttribute(name="topic", source="donated", requested=100, shown=0.1, wrong=True)
+    measured = (figure("coverage", 0.7), *learned(-0.2), *learned(0.3, "tone"))
+    found = make_verdict(replace(GOOD, measured=measured, attributes=(wrong,)))
+    assert (
+        "topic is not a column of this release: a model that learns topic from the release is "
+        "right for 60% (56% to 64%) of the records, no better than always answering the most "
+        "common value"
+    ) in found.reasons
+    assert "a model that learns tone from the release is right for 60%" in found.line()
+    assert "their labels say" not in found.line() and "poor for training" not in found.line()
+    both = (*learned(-0.2), *learned(-0.2, "tone"))
+    attributes = (wrong, replace(wrong, name="tone"))
+    found = make_verdict(replace(GOOD, measured=both, attributes=attributes))
+    assert found.grade == found.training == "poor"
+    assert "topic and tone are not columns of this release" in found.line()
+
+
 def test_a_release_that_teaches_less_than_the_donated_texts_is_poor_for_training() -> None:
     less = make_verdict(replace(GOOD, teaching=Teaching(release=0.3, donated=0.6, error=0.05)))
     more = make_verdict(replace(GOOD, teaching=Teaching(release=0.6, donated=0.6, error=0.05)))
