@@ -60,6 +60,7 @@ def test_a_release_token_by_token_has_one_charge_and_is_restored(tmp_path: Path)
             method=TokenByToken(vocabulary=VOCABULARY, count=10, words=5),
             privacy=sb.Privacy(epsilon=2, dataset="complaints"),
             texts=10,
+            settings={"evaluate": {"public": False}},
             state=tmp_path,
         )  # fmt: skip
 
@@ -163,6 +164,7 @@ def test_a_steered_release_has_one_charge_and_is_restored(
             state=tmp_path,
             accept_poor=True,
             settings={
+                "evaluate": {"public": False},
                 "generator": {"max_dropped_share": 0.99},
                 "initialise": {"length": {"words": 20}},
             },
