@@ -23,14 +23,13 @@ from sklearn.metrics import silhouette_score
 
 from sugarbush.attributes.placeholders import VALUES
 from sugarbush.data.cells import same_text, text_of
-from sugarbush.data.lengths import SHARES
 from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.json_schema import resolved, type_of
 from sugarbush.errors import SchemaError
 from sugarbush.generators.interface import Embed
-from sugarbush.languages import ENGLISH, MORE_STOP_WORDS, count_words
+from sugarbush.languages import ENGLISH, MORE_STOP_WORDS
 from sugarbush.randomness import seed_of
 
 _MOST_VALUES: Final = 30  # a column with more distinct values is not an attribute
@@ -86,18 +85,6 @@ def draft_schema(
             f"{2 * _TEXTS_PER_TOPIC}, or columns with repeated values"
         )
     return Schema(subject=subject, attributes=tuple(attributes))
-
-
-def draft_lengths(texts: Sequence[str]) -> tuple[int, ...]:
-    """Return numbers of words for prompts: quantiles of the donated texts' lengths.
-
-    A mean would request texts that are all of one length.
-
-    >>> draft_lengths(["a b", "a b c", "a b c d e f g h"] * 5)
-    (2, 2, 2, 3, 3, 3, 3, 8, 8, 8)
-    """
-    counts = [count_words(text) for text in texts]
-    return tuple(max(1, int(n)) for n in np.quantile(counts, SHARES, method="nearest"))
 
 
 def schema_yaml(

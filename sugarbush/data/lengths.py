@@ -7,10 +7,24 @@ from typing import Final
 
 import numpy as np
 
+from sugarbush.languages import count_words
+
 # Shares of the quantiles that describe a distribution of lengths: the middles of equal parts.
 SHARES: Final = tuple((2 * part + 1) / 20 for part in range(10))
 # Quantiles of noisy counts: nearer to the ends, there is more noise than texts.
 NOISY_SHARES: Final = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def lengths_of(texts: Sequence[str]) -> tuple[int, ...]:
+    """Return numbers of words for prompts: quantiles of the lengths of texts.
+
+    A mean would request texts that are all of one length.
+
+    >>> lengths_of(["a b", "a b c", "a b c d e f g h"] * 5)
+    (2, 2, 2, 3, 3, 3, 3, 8, 8, 8)
+    """
+    counts = [count_words(text) for text in texts]
+    return tuple(max(1, int(n)) for n in np.quantile(counts, SHARES, method="nearest"))
 
 
 def length_at(lengths: Sequence[int], share: float) -> int:

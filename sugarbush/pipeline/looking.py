@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush import versions
-from sugarbush.attributes.draft import draft_lengths
+from sugarbush.data.lengths import lengths_of
 from sugarbush.errors import GeneratorError, PoorFitError
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.languages import count_words
@@ -318,7 +318,7 @@ def _form_or_content(project: Project, look: FirstLook) -> str:
     settings, own = project.settings, project.settings.initialise.length.numbers
     released, donated = look.words, project.donated_texts()
     whose = "the records" if released else "the donated texts"
-    words = released or (draft_lengths(donated) if donated else ())
+    words = released or (lengths_of(donated) if donated else ())
     if look.text_words is None or not (words or own):
         return ""
     if not words:

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sugarbush.data.lengths import lengths_of
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files
 from sugarbush.data.schema import Schema, load_schema
@@ -372,10 +373,8 @@ class Project:
         own = self.settings.initialise.length
         if own.numbers:
             return own
-        from sugarbush.attributes.draft import draft_lengths  # slow
-
         look, donated = self.look, self.donated_texts()
-        words = draft_lengths(donated) if donated else look.words if look is not None else ()
+        words = lengths_of(donated) if donated else look.words if look is not None else ()
         return own.model_copy(update={"words": words or None})
 
     def schema_of_prompts(self) -> Schema:

@@ -41,6 +41,9 @@ SCHEMA = {
         },
     ],
 }
+# The charges of a first look with donated texts: the centre, the fit, and the fit by value.
+LOOK = ["look"] * 3
+
 # With these settings, a whole pipeline takes only slightly longer than the imports of its stages.
 SMALL: dict[str, Any] = {
     "privacy__dataset": "letters",

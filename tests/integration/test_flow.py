@@ -42,7 +42,7 @@ from tests.integration.llm.server import (
     letter,
     running,
 )
-from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
+from tests.integration.project import LOOK, PRODUCTS, Checkout, as_lines, letters, make_project
 from tests.pipelines import FinishedPipelines, copied
 
 # Prefect and DVC do not close all sockets and event loops, which would be errors here.
@@ -216,7 +216,7 @@ def test_a_first_run_runs_the_needed_stages_and_shows_what_is_public(
     assert {name for name, what in shown.items() if what == "ran"} == STAGES - {"fingerprint"}
     card = (project.path / "reports/public/release_card.md").read_text()
     assert artifacts["release-card"] == card
-    assert len(project.charges()) == 2
+    assert len(project.charges()) == len(LOOK) + 2
 
 
 def test_what_is_up_to_date_is_skipped(own: Checkout) -> None:
@@ -224,7 +224,7 @@ def test_what_is_up_to_date_is_skipped(own: Checkout) -> None:
     names, artifacts = last_run()
     assert names == {"fingerprint"}
     assert set(shown_stages(artifacts).values()) == {"up to date"}
-    assert len(own.charges()) == 2
+    assert len(own.charges()) == len(LOOK) + 2
 
 
 def test_a_schedule_of_the_served_flow_starts_a_run_that_completes(
@@ -243,7 +243,7 @@ def test_a_schedule_of_the_served_flow_starts_a_run_that_completes(
     assert run.state is not None
     assert run.state.is_completed(), run.state.message
     assert run.auto_scheduled
-    assert len(own.charges()) == 2
+    assert len(own.charges()) == len(LOOK) + 2
 
 
 @contextlib.contextmanager
@@ -295,7 +295,7 @@ def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(
     for secret in ("max_characters", "row 121", MARK):
         assert secret not in prefect_states() + str(failure.value)
     assert (own.path / "reports/internal/errors.log").read_text().count("max_characters") == 1
-    assert len(own.charges()) == 2
+    assert len(own.charges()) == len(LOOK) + 2
 
 
 def prefect_states() -> str:

@@ -14,7 +14,7 @@ from sugarbush.errors import LedgerError, MissingInputError
 from sugarbush.evolution.population import load_population
 from sugarbush.paths import Roots
 from sugarbush.pipeline.artifacts import Artifacts
-from tests.integration.project import PRODUCTS, Checkout, as_lines, letters
+from tests.integration.project import LOOK, PRODUCTS, Checkout, as_lines, letters
 from tests.pipelines import FinishedPipelines, copied, run_pipeline
 from tests.settings import ROOT
 from tests.unit.report.test_page import content_of
@@ -35,7 +35,7 @@ def own(project: Checkout, tmp_path: Path) -> Checkout:
 
 
 def test_one_table_and_one_vote_are_charged(project: Checkout) -> None:
-    assert [e.stage for e in project.charges()] == ["synthesize_metadata", "evolve@maple"]
+    assert [e.stage for e in project.charges()] == [*LOOK, "synthesize_metadata", "evolve@maple"]
 
 
 def test_the_card_lists_the_charges(project: Checkout) -> None:
@@ -132,7 +132,11 @@ def test_a_changed_corpus_is_charged_again(own: Checkout) -> None:
     before = len(own.charges())
     (own.path / "letters.jsonl").write_text(as_lines(letters(170)[6:]))
     run_pipeline(own)
-    assert [e.stage for e in own.charges()[before:]] == ["synthesize_metadata", "evolve@maple"]
+    assert [e.stage for e in own.charges()[before:]] == [
+        *LOOK,
+        "synthesize_metadata",
+        "evolve@maple",
+    ]
 
 
 def test_the_page_lists_the_texts_with_the_row_and_the_examples_of_each(own: Checkout) -> None:

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from sugarbush.privacy.events import GaussianDp
-from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
+from tests.integration.project import LOOK, PRODUCTS, Checkout, as_lines, letters, make_project
 from tests.pipelines import FinishedPipelines, copied, run_pipeline
 
 pytestmark = [pytest.mark.xdist_group("dvc"), pytest.mark.slow]
 NEW_RELEASE = {
-    "make_example", "fingerprint", "prepare", "extract_metadata", "synthesize_metadata",
+    "make_example", "fingerprint", "prepare", "look", "extract_metadata", "synthesize_metadata",
     "initialise@maple", "evolve@maple",
 }  # fmt: skip
 PUBLIC = ("data/stamps", "data/public", "data/released", "reports/public")
@@ -46,7 +46,7 @@ def test_two_methods_together_run_their_own_stages_and_share_one_budget(
     """A stage that no chosen method needs writes a marker."""
     project = finished_by_dvc
     charged = [entry.stage for entry in project.charges()]
-    assert sorted(charged) == ["evolve@maple", "finetune", "synthesize_metadata"]
+    assert sorted(charged) == ["evolve@maple", "finetune", *LOOK, "synthesize_metadata"]
     assert project.ledger.total() <= 1.0
     released = project.path / "data/released"
     for stage in ("initial/dpft", "evolve/dpft", "finetune/maple", "generate/maple"):
@@ -123,7 +123,11 @@ def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Checkout) -> N
         *("exp", "run", "--temp", "-S", "privacy.epsilon=2.0", "evolve@maple"),
         SUGARBUSH_STATE=relative,
     )
-    assert [e.stage for e in project.charges()[before:]] == ["synthesize_metadata", "evolve@maple"]
+    assert [e.stage for e in project.charges()[before:]] == [
+        *LOOK,
+        "synthesize_metadata",
+        "evolve@maple",
+    ]
 
 
 def test_a_new_draw_is_charged_and_dvcs_own_force_restores(project: Checkout) -> None:
@@ -156,7 +160,7 @@ def test_every_change_of_the_file_is_a_new_release(project: Checkout) -> None:
     path.write_text(as_lines(changed))
     assert set(project.repro("evolve@maple")) == NEW_RELEASE
     spent = [entry.stage for entry in project.charges()[len(before) :]]
-    assert spent == ["synthesize_metadata", "evolve@maple"]
+    assert spent == [*LOOK, "synthesize_metadata", "evolve@maple"]
     path.write_text(as_lines([r | {"text": r["text"].replace("Dear", "Hello")} for r in rows]))
     assert set(project.repro("evolve@maple")) == NEW_RELEASE
     assert [entry.stage for entry in project.charges()[len(before) :]] == 2 * spent
@@ -257,5 +261,5 @@ def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
     (made.path / "params.yaml").write_text(yaml.safe_dump(short))
     made.repro("prepare")
     run_pipeline(made)
-    assert made.charges()[0].stage == "synthesize_metadata"
+    assert made.charges()[0].stage == "look"
     assert (made.path / "reports/public/index.html").exists()

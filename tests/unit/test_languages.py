@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from sugarbush.attributes.draft import attribute_name, draft_lengths
+from sugarbush.attributes.draft import attribute_name
 from sugarbush.attributes.extract import by_keywords
+from sugarbush.data.lengths import lengths_of
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import SchemaError
 from sugarbush.evaluation.copies import longest_shared_ngrams
@@ -29,7 +30,7 @@ def test_words_are_counted_by_unicode(text: str, words: int) -> None:
 
 
 def test_lengths_of_a_draft_follow_these_words() -> None:
-    assert set(draft_lengths(["包裹没有到"] * 10)) == {5}
+    assert set(lengths_of(["包裹没有到"] * 10)) == {5}
 
 
 def test_keywords_inside_a_script_without_spaces() -> None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sugarbush.attributes.draft import draft_lengths
-from sugarbush.data.lengths import length_at
+from sugarbush.data.lengths import length_at, lengths_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.evolution.initialisation import first_requests
@@ -160,7 +159,7 @@ SAMPLES = {
 def test_requested_lengths_have_the_distribution_of_the_donated_texts(kind: str) -> None:
     """5 numbers in turn were lengths of no other text. A share of 600 has an error of .02."""
     lengths = SAMPLES[kind](np.random.default_rng(1))
-    words = draft_lengths(["word " * int(count) for count in lengths])
+    words = lengths_of(["word " * int(count) for count in lengths])
     schema = Schema.model_validate(
         {"subject": "x", "attributes": [{"name": "mood", "column": "mood", "values": ["glad"]}]}
     )

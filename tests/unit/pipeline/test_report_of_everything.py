@@ -37,7 +37,7 @@ def write_folder(project: Project, name: str, ids: list[str], dataset: str = "le
 
 def test_the_release_counts_what_a_method_left_that_is_no_longer_chosen(project: Project) -> None:
     """Also after its folder was deleted: the ledger decides, and not the folders."""
-    ledger = project.ledger()
+    ledger = project.ledger(rehearse=False)
     metadata, now, before, gone = (
         ledger.charge(GaussianDp(mu=0.1), stage="evolve", run="r") for _ in range(4)
     )
