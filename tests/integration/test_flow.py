@@ -55,7 +55,7 @@ MARK = "canary7731x"
 RECORDS = 120
 DONATED = 6
 STAGES = {
-    "fingerprint", "prepare", "extract_metadata", "synthesize_metadata", "initialise@maple",
+    "fingerprint", "prepare", "look", "extract_metadata", "synthesize_metadata", "initialise@maple",
     "evolve@maple", "enlarge@maple", "evaluate", "report",
 }  # fmt: skip
 

@@ -36,7 +36,11 @@ def release(bench: Bench, state: Path, *, texts: int) -> sb.Release:
         generator=endpoint_params(bench.server.base_url, max_retries=0, concurrency=4),
         donated=LETTERS[:6],
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
-        settings={"embedding": {"model": "tiny"}, "synthesize_metadata": {"degree": 1}},
+        settings={
+            "embedding": {"model": "tiny"},
+            "synthesize_metadata": {"degree": 1},
+            "evaluate": {"public": False},
+        },
         texts=texts,
         state=state,
         accept_poor=True,
@@ -64,4 +68,5 @@ def test_an_endpoint_that_dies_costs_no_answer_and_no_second_charge(
     asked = [json.dumps(body, sort_keys=True) for body in run.server.answered]
     assert len(asked) > 150 + TEXTS
     assert len(asked) - len(set(asked)) <= 1  # the check before each run asks one question
-    assert len(sb.open_ledger("letters", state=state).entries()) == 2
+    entries = sb.open_ledger("letters", state=state).entries()
+    assert len([entry for entry in entries if entry.stage != "look"]) == 2
