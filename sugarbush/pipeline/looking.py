@@ -283,10 +283,13 @@ def number_of_first_texts(project: Project) -> int:
 def require_fit(project: Project, look: FirstLook, *, accept: bool) -> None:
     """Raise PoorFitError if the first texts are certainly unlike the records.
 
-    Benchmarks and the example are never stopped, nor a run whose operator goes on all the same.
+    Benchmarks and the example are never stopped, nor a run whose operator goes on all the same. A
+    generator that the settings allow for any texts stops nothing: its texts are useless on purpose.
     """
     settings = project.settings
-    accept = accept or settings.report.accept_poor
+    accept = (
+        accept or settings.report.accept_poor or settings.generator.chosen.allowed_for_any_texts
+    )
     if accept or settings.privacy.purpose is not Purpose.RELEASE or not look.is_poor:
         return
     raise PoorFitError(refusal(project, look))
