@@ -18,7 +18,6 @@ from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import FirstLength, PromptContent
 from sugarbush.evolution.targets import Donated, Targets
-from sugarbush.generators.angles import angle_of
 from sugarbush.generators.examples import choose_examples, draw_example_sets, nearest_sets
 from sugarbush.generators.interface import Answer, Attributes, RandomRequest, Request
 from sugarbush.randomness import public_rng, seed_of
@@ -36,8 +35,7 @@ def first_requests(
     example_sets: int = 0,
 ) -> tuple[RandomRequest, ...]:
     """Make one RANDOM_API request per target. `prompts.content` decides the content of the request.
-    The lengths that the schema requests for the parts of a text come before `length`. A request
-    without examples has an angle, because nothing else makes equal prompts differ.
+    The lengths that the schema requests for the parts of a text come before `length`.
 
     Each request has the donated examples that are nearest to its target. With `example_sets`, it
     has the nearest of this number of sets, which `run_seed` draws, so that the prompts of a run
@@ -80,7 +78,6 @@ def first_requests(
             words=words[i] or _words(samples[i], row, schema, length),
             lengths=lengths[i],
             sample=samples[i],
-            angle="" if examples else angle_of(samples[i]),
         )
         for i, (row, values, examples, attributes) in enumerate(
             zip(targets.codes, targets.values, example_texts, attributes_of_examples, strict=True)

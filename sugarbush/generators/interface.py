@@ -63,8 +63,8 @@ class Request:
     that of the form of its texts. `attributes` contains pairs (name, value) in the schema's order.
     The values come from the DP table or the schema. `descriptions` has pairs (name, description of
     the value). `unlisted` contains attributes without a listed value, each with the values that the
-    text must not have, and `unrequested` the names of attributes that may have any value. `angle`
-    is a public kind of case and of writer (`sugarbush.generators.angles`). `examples` contains
+    text must not have, and `unrequested` the names of attributes that may have any value.
+    `examples` contains
     donated texts. `example_attributes` contains their known attributes. `words` is the requested
     length; None means any length. `language` is the code of the texts' language. Requests that are
     otherwise equal have different values of `sample`. `shape` is the form of the text; None means
@@ -86,7 +86,6 @@ class Request:
     descriptions: Attributes = field(default=(), repr=False)
     unlisted: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), repr=False)
     unrequested: tuple[str, ...] = field(default=(), repr=False)
-    angle: str = field(default="", repr=False)
 
     @property
     def without_attributes(self) -> Self:

@@ -5,7 +5,7 @@ chat formats have no system role. `continuation` is for models that only continu
 The result is an unfinished list of texts, which the model continues.
 
 What the prompts of a run have in common comes first: the task, the form and the examples. What
-belongs to one text comes last: its attributes, its length, its angle and, for a variation, its
+belongs to one text comes last: its attributes, its length and, for a variation, its
 parent. So a
 local model and the prefix cache of an endpoint read the common part once.
 
@@ -32,8 +32,8 @@ BLANK = "_"
 SEPARATOR = "###"  # the line between two texts in a prompt of `continuation`
 
 TEXT_ALONE = (
-    "Answer with the text alone: no introduction, no title, no comment, no quotation marks around "
-    "it, no JSON and no markup."
+    "Answer with the text alone: no introduction, no heading, no comment, no quotation marks "
+    "around it, no JSON and no markup."
 )
 
 _SHAPE_ALONE = "Answer with the text alone: no introduction, no comment and no code fence."
@@ -80,8 +80,8 @@ def continuation(
 
     Long prompts are shortened as in `render`. The answer ends at the next line that is SEPARATOR.
     Models without a chat format cannot fill in blanks. So for a variation, the list of texts ends
-    with the parent, and `mask_share` and `tone` have no effect. Descriptions of values and angles
-    have none either, because such a model follows no instructions.
+    with the parent, and `mask_share` and `tone` have no effect. Descriptions of values have
+    none either, because such a model follows no instructions.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
@@ -123,7 +123,7 @@ def _instruction(request: Request) -> str:
         parent = [f"The text:\n{text}"]
     alone = TEXT_ALONE if request.shape is None else _SHAPE_ALONE
     common = [task, *_style(request), *_form(request), *_examples(request), alone]
-    own = [*_attributes(request), *_manner(request), *parent, *_angle(request)]
+    own = [*_attributes(request), *_manner(request), *parent]
     return "\n\n".join([*common, *own])
 
 
@@ -206,13 +206,6 @@ def _manner(request: Request) -> list[str]:
     elif request.words is not None:
         sentences.append(f"Write about {request.words} words.")
     return [" ".join(sentences)] if sentences else []
-
-
-def _angle(request: Request) -> list[str]:
-    """Return the sentence that makes prompts differ. It comes last and yields to all others."""
-    if not request.angle:
-        return []
-    return [f"So that texts differ, write about {request.angle}, as far as this fits the above."]
 
 
 def _list(request: Request) -> str:

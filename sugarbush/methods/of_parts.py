@@ -24,7 +24,6 @@ from sugarbush.evolution.initialisation import (
 from sugarbush.evolution.parts import Lineage, Parts, Records, Scorer
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.evolution.targets import Targets
-from sugarbush.generators.angles import longest_angle
 from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import (
     FinalSet,
@@ -415,7 +414,6 @@ class PartsMethod(OneStageMethod):
                     requests[i].without_attributes,
                     examples=(examples[(start + i) % len(examples)],),
                     example_attributes=(),
-                    angle="",
                 )
                 for i in range(late, BATCH)
             )
@@ -468,7 +466,6 @@ class PartsMethod(OneStageMethod):
             examples=tuple(examples[: prompts.examples]),
             words=words or planning.length.longest,
             lengths=lengths,
-            angle="" if examples and prompts.examples else longest_angle(),
         )
 
 

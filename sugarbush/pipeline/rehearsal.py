@@ -58,7 +58,6 @@ FEWER_TEXTS = 24  # number of requests for each form of prompts, if there are se
 NAME = "rehearsal"
 _VERSION = 3  # increase this number if requests or figures change
 _SEED = 1
-_WORDS = 80  # a length for the first answers if nothing says how long the texts are
 _LEAST_CODES = 8  # donated texts whose attribute values are requested
 
 
@@ -293,10 +292,6 @@ def _rehearsed(
     )
 
     inputs = first_inputs(project, public)
-    known = bool(inputs.public.length.numbers)
-    if not known:  # the first look measures the lengths later
-        length = inputs.public.length.model_copy(update={"words": _WORDS})
-        inputs = replace(inputs, public=replace(inputs.public, length=length))
     first = method.first_requests(inputs, count=count)
     targets, requests = first.value
     opened = project.open_generator(generator, NAME)
@@ -320,7 +315,7 @@ def _rehearsed(
     if in_rounds and (reached := within_reach(texts, reader, count=size)):
         judged = tuple(Answer(text=reached[i % len(reached)]) for i in range(size))
         targets = open_targets(len(judged), project.schema)
-    figures = measure(judged, targets, words=words if known else None, reader=reader)
+    figures = measure(judged, targets, words=words, reader=reader)
     if texts:
         figures = replace(figures, kinds=public_kinds(texts, reader))
     usage = usage_of(answers)

@@ -201,11 +201,13 @@ def _of_learning(
     right = {str(f.attribute): f for f in measured if f.name == ACCURACY}
     gains = {str(f.attribute): f for f in measured if f.name == GAIN}
     grade: Grade = "poor" if all(gain.high < LEAST_GAIN for gain in gains.values()) else "fair"
+    is_taught = any(gain.low > 0 for name, gain in gains.items() if name not in wrong)
     if excluded := [right[name] for name in gains if name in wrong]:
         yield grade, left_out(excluded)
     rest = {name: gain for name, gain in gains.items() if name not in wrong}
     if untaught := [right[name] for name, gain in rest.items() if gain.low <= 0]:
-        yield grade, unlearned(untaught)
+        # Texts may not tell an attribute at all, so one that is learned is enough.
+        yield "good" if is_taught else grade, unlearned(untaught)
     for name, gain in rest.items():
         if gain.low > 0:
             yield "good", learned(right[name])

@@ -143,7 +143,7 @@ def test_the_longest_example_goes_first_and_the_others_keep_their_order() -> Non
 
 def test_of_equally_long_examples_the_last_goes_first() -> None:
     examples = ("a " * 200, "b " * 200, "c " * 200)
-    prompt = prompt_of(replace(EXAMPLES, examples=examples), context_tokens=700)
+    prompt = prompt_of(replace(EXAMPLES, examples=examples), context_tokens=710)
     assert "a a" in prompt
     assert "b b" in prompt
     assert "c c" not in prompt

@@ -71,7 +71,7 @@ def learned(gain: float, attribute: str = "topic") -> tuple[PublicFigure, ...]:
         ((figure("coverage", 0.05), *learned(0.3)), "poor", "good"),
         ((figure("coverage", 0.7), *learned(-0.2)), "poor", "poor"),
         ((figure("coverage", 0.7), *learned(0.03)), "fair", "poor"),
-        ((figure("coverage", 0.7), *learned(0.3), *learned(-0.1, "tone")), "fair", "good"),
+        ((figure("coverage", 0.7), *learned(0.3), *learned(-0.1, "tone")), "good", "good"),
     ],
 )
 def test_measured_figures_decide(
