@@ -634,6 +634,12 @@ def load_schema(path: Path) -> Schema:
     return schema_of(beside(_fields_of(path), path.parent), source=str(path))
 
 
+def parse_schema(content: str, path: Path) -> Schema:
+    """Parse the content of a schema file that will be at `path`. Raises SchemaError."""
+    fields = load_written(content, numbers=_NUMBERS_OF_SCHEMA)
+    return schema_of(beside(fields, path.parent), source=str(path))
+
+
 def json_schema_file(path: Path, *, beside: Path) -> str | None:
     """Return the JSON Schema that a schema file names, for another schema file `beside`."""
     text = _fields_of(path).get("text")

@@ -66,9 +66,16 @@ def write_example(folder: Path, *, records: int = RECORDS, donated: int = DONATE
         _write_lines(folder / f"{name}.jsonl", members)
         spoken = [chat for record in members if (chat := conversation_of(record)) is not None]
         _write_lines(folder / _CONVERSATIONS[name], spoken)
-    (folder / "schema.yaml").write_bytes(SCHEMA_FILE.read_bytes())
-    schema = conversation_schema_yaml(example_schema())
-    (folder / "conversations.schema.yaml").write_text(schema, encoding="utf-8")
+    for name, schema in schema_files().items():
+        (folder / name).write_text(schema, encoding="utf-8")
+
+
+def schema_files() -> dict[str, str]:
+    """Return the content of the schema files of the example, by name."""
+    return {
+        "schema.yaml": SCHEMA_FILE.read_text(encoding="utf-8"),
+        "conversations.schema.yaml": conversation_schema_yaml(example_schema()),
+    }
 
 
 def _write_lines(path: Path, records: Iterable[ExampleRecord]) -> None:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from sugarbush.data.lengths import lengths_of
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files
-from sugarbush.data.schema import Schema, load_schema
+from sugarbush.data.schema import Schema, load_schema, parse_schema
+from sugarbush.data.settings import is_in_example
 from sugarbush.errors import ParamsError, printable
 from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
 from sugarbush.evolution.settings import FirstLength
@@ -114,7 +115,14 @@ class Project:
 
     @cached_property
     def schema(self) -> Schema:
-        return load_schema(self.find(self.settings.prepare.schema_))
+        """The schema. That of the example is known before the first run has written it."""
+        path = self.find(self.settings.prepare.schema_)
+        if is_in_example(self.settings.prepare.schema_) and not path.exists():
+            from sugarbush.examples.corpus import schema_files
+
+            if (content := schema_files().get(path.name)) is not None:
+                return parse_schema(content, path)
+        return load_schema(path)
 
     @cached_property
     def state(self) -> Path:

@@ -51,6 +51,7 @@ _LARGEST_MU = 64.0
 _MU_OF_EXACT_EPSILON = 1e4  # above it, floats have too few digits for the formula
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 _WIDER_NOISE = 16.0  # and from this stddev on, within 0.02%
+_NARROW_NOISE = 2.0  # and from this stddev on, within 1.1%
 _MOST_PLDS = 2  # of integer noise; the PLD of each takes about a second at a large epsilon
 _FLOOR = 1e-11  # the divergence of DpSgdBound is at least this number
 # Rounding error of the divergence for each composed step. The library composes by FFT. Its absolute
@@ -134,7 +135,8 @@ class _Composed:
                 others[_one(event)] += getattr(event, "count", 1)
         narrow = [event for event in others if isinstance(event, DiscreteGaussian)]
         if len(narrow) > _MOST_PLDS:
-            gaussian += [replace(event, count=others.pop(event)) for event in narrow]
+            wide = [event for event in narrow if event.stddev >= _NARROW_NOISE]
+            gaussian += [replace(event, count=others.pop(event)) for event in wide]
         deltas += [_rounding_error(event, count) for event, count in others.items()]
         return cls(mu=gaussian_mu(gaussian), others=tuple(others.items()), delta=math.fsum(deltas))
 
