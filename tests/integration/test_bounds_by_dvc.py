@@ -30,11 +30,18 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
+def charged(checkout: Checkout) -> list[bytes]:
+    """Return the content of every ledger."""
+    files = sorted((checkout.state / "ledgers").rglob("*.jsonl"))
+    return [path.read_bytes() for path in files]
+
+
 def test_the_command_of_a_stage_refuses_without_a_traceback(
     prepared: Checkout, tmp_path: Path
 ) -> None:
     checkout = copied(prepared, tmp_path)
-    run_pipeline(checkout, "extract_metadata")
+    run_pipeline(checkout, "look", "extract_metadata")
+    before = charged(checkout)
     checkout.change("privacy", records_per_user=1)
     for command in (
         ("python", "-m", "tasks.synthesize_metadata"),
@@ -44,7 +51,7 @@ def test_the_command_of_a_stage_refuses_without_a_traceback(
         assert said.returncode != 0
         assert "with at most 3 records per user" in said.stdout + said.stderr
         assert "Traceback" not in said.stdout + said.stderr
-    assert not list((checkout.state / "ledgers").rglob("*.jsonl"))
+    assert charged(checkout) == before
 
 
 def test_a_run_after_a_change_prepares_the_records_again(
@@ -78,11 +85,12 @@ def test_attribute_values_of_records_that_were_prepared_otherwise_are_refused(
 ) -> None:
     """The values would have more records of a user than the noise covers."""
     checkout = copied(prepared, tmp_path)
-    run_pipeline(checkout, "extract_metadata")
+    run_pipeline(checkout, "look", "extract_metadata")
+    before = charged(checkout)
     checkout.change("privacy", records_per_user=1)
     checkout.run("dvc", "repro", "-s", "prepare")
     said = checkout.run("dvc", "repro", "-s", "synthesize_metadata", code=None)
     assert said.returncode != 0
     assert "belong to other records" in said.stdout + said.stderr
-    assert not list((checkout.state / "ledgers").rglob("*.jsonl"))
+    assert charged(checkout) == before
     checkout.run("dvc", "repro", "synthesize_metadata")
