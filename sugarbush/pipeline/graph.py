@@ -184,7 +184,7 @@ STAGES = (
     Stage(
         name="measure",
         description="measure public figures of the release, with noise",
-        inputs=(_TEXTS, _CODES, _PREPARED, _EXTRACTED, _SCHEMA, _ENLARGED, _GENERATED),
+        inputs=(_TEXTS, _CODES, _PREPARED, _EXTRACTED, _SCHEMA, _LOOK, _ENLARGED, _GENERATED),
         settings=(
             "evaluate.public",
             "release.accept_if",

@@ -70,6 +70,10 @@ class LookRequest:
         Each group is charged before its draw. Before the first charge, the cap must allow the whole
         run, and the encoder, the generator and its first texts are checked.
         """
+        if self.project.settings.generator.chosen.public_texts(
+            self.project.base, self.project.schema.shape
+        ):
+            first_texts(self.project)  # too few public texts are refused before the first charge
         form = self._form(forced=forced) if self.project.plan.holds(LENGTHS) else _NO_FORM
         self.project.look = form
         drawn = self._fit(form, forced=forced)
@@ -142,8 +146,11 @@ class LookRequest:
         ids = (*form.ledger_ids, *sums.ledger_ids, *fit.ledger_ids, *kinds.ledger_ids)
         look = replace(
             form,
-            fit=Share.of(far, close, stddev=plan.of(FIT).stddev),
-            kinds=kinds_of(
+            # Without a scale, foreign texts that are unlike each other would be near.
+            fit=None if random is None else Share.of(far, close, stddev=plan.of(FIT).stddev),
+            kinds=()
+            if random is None
+            else kinds_of(
                 kinds.value,
                 [(attribute.name, attribute.domain) for attribute in schema.attributes],
                 stddev=plan.of(KINDS).stddev,
@@ -246,14 +253,14 @@ def first_texts(project: Project) -> tuple[str, ...]:
     """Return the texts that records are compared with: of a pool all, else the first answers.
 
     The requests have the form of the run's first requests. Their number follows from settings, and
-    never from the records. Raises GeneratorError if fewer than two answers are usable.
+    never from the records. Raises GeneratorError if fewer than two different texts are usable.
     """
     settings, schema = project.settings, project.schema
     public = settings.generator.chosen.public_texts(project.base, schema.shape)
     if public:
         different = [public[i] for i in without_repeated_texts(public)]
         chosen = np.linspace(0, len(different) - 1, min(len(different), _MOST_TEXTS)).astype(int)
-        return tuple(different[i] for i in chosen)
+        return _two_at_least([different[i] for i in chosen])
     count, method = number_of_first_texts(project), rehearsed_method(project)
     assert method is not None
     first = method.first_requests(
@@ -261,13 +268,16 @@ def first_texts(project: Project) -> tuple[str, ...]:
     )
     answers = project.writer(STAGE).write(first.map(lambda both: both[1]), what=_WHAT).value
     texts = [answer.text for answer in answers if answer.text is not None]
-    different = [texts[i] for i in without_repeated_texts(texts)]
-    if len(different) < 2:
+    return _two_at_least([texts[i] for i in without_repeated_texts(texts)])
+
+
+def _two_at_least(texts: Sequence[str]) -> tuple[str, ...]:
+    if len(texts) < 2:
         raise GeneratorError(
-            "the generator wrote fewer than two different first texts. No fit was measured. Check "
-            "the generator's settings"
+            "the generator has fewer than two different first texts. No fit was measured. Check "
+            "the generator's settings, or give a pool more texts"
         )
-    return tuple(different)
+    return tuple(texts)
 
 
 def number_of_first_texts(project: Project) -> int:

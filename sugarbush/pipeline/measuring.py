@@ -12,7 +12,7 @@ them, the others one record of each unit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sugarbush import versions
 from sugarbush.attributes.reader import Labels
 from sugarbush.evaluation.public_figures import (
+    COVERAGE,
     LEVEL,
     NoisyNumbers,
     PublicFigure,
@@ -122,6 +123,7 @@ def measure(
         "schema": project.schema.fields_for_private_results(),
         "embedding": settings.embedding.output_settings(),
         "seed": settings.seed,
+        "random": project.look and project.look.random,
         "privacy": settings.privacy.promise,
         "plan": {
             request_name(name, part): project.plan.of(request_name(name, part)).mu
@@ -142,7 +144,10 @@ def measure(
         drawn = {name: each.draw(store, session) for name, each in measurements.items()}
     ids = [i for numbers in drawn.values() for i in numbers.ledger_ids]
     return MeasuredFigures(
-        by_method={name: estimate(numbers.value) for name, numbers in drawn.items()},
+        by_method={
+            name: _known(estimate(numbers.value), measurements[name].instruments.random)
+            for name, numbers in drawn.items()
+        },
         facts={
             name: {
                 "records": number_of_records(numbers.value),
@@ -154,6 +159,14 @@ def measure(
         digests={name: release.digest() for name, release in releases.items()},
         run=store.run,
         ledger_ids=tuple(dict.fromkeys(ids)),
+    )
+
+
+def _known(figures: Iterable[PublicFigure], random: float | None) -> tuple[PublicFigure, ...]:
+    """Return the figures. Without the similarity of random records, the coverage is unknown."""
+    return tuple(
+        replace(figure, low=0.0, high=1.0) if figure.name == COVERAGE and random is None else figure
+        for figure in figures
     )
 
 

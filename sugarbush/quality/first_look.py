@@ -109,7 +109,9 @@ class FirstLook:
         '2% (0% to 5%) of the records have a near text among 200 first texts; good are 50% and more'
         """
         if self.fit is None:
-            return "too few records for a first look at this noise"
+            return (
+                "too few records for a first look at this noise, so nothing is known about the fit"
+            )
         return (
             f"{self.fit.in_percent()} of the records have a near text among {self.texts:,} first "
             f"texts; good are {GOOD_FIT:.0%} and more"

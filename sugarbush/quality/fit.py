@@ -32,6 +32,7 @@ _OF_EMBEDDING, _OF_COUNT = 0.8, 0.6
 _BELOW: Final = 1 - 2.0**-20  # more than all roundings of a length add to it
 _NEIGHBOURS: Final = 15  # texts that say how near texts are to each other in one place
 _NEAR: Final = 0.95  # share of these texts with another text within the distance
+_MOST_ERROR: Final = 0.1  # of the similarity of two random records
 # Similarities between that of random records (0) and equality (1): below the first no text is near,
 # above the second every text is.
 _ABOVE_RANDOM, _SURELY_NEAR = 0.2, 0.5
@@ -102,14 +103,15 @@ class Centre:
 
     @classmethod
     def of(cls, sums: NDArray[np.integer], *, stddev: float) -> Centre | None:
-        """Read a noisy sum of `steps_of`. The result is None if the noise hides the records."""
+        """Read a noisy sum of `steps_of`. None: its noise is too large for a scale."""
         records = float(sums[-1]) / int(_OF_COUNT * UNIT)
         error = stddev / int(_OF_COUNT * UNIT)
         if records <= 3 * error:
             return None
         scale = _OF_EMBEDDING * UNIT * records
         mean = np.asarray(sums[:-1], dtype=np.float64) / scale
-        return cls(mean=mean, stddev=stddev / scale, relative_error=error / records)
+        found = cls(mean=mean, stddev=stddev / scale, relative_error=error / records)
+        return found if found.similarity_error <= _MOST_ERROR else None
 
     @property
     def similarity(self) -> float:
@@ -118,8 +120,11 @@ class Centre:
 
     @property
     def least_similarity(self) -> float:
-        """The similarity less its standard error, at least 0."""
-        return max(self.similarity - self.similarity_error, 0.0)
+        """The similarity less its standard error, from 0 to 0.95.
+
+        At 1, only equal texts would be near, and the noise could leave none.
+        """
+        return min(max(self.similarity - self.similarity_error, 0.0), 0.95)
 
     @property
     def similarity_error(self) -> float:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from sugarbush.attributes.reader import ReadAttribute
 from sugarbush.evaluation.likeness import LEAST_DONATED, Likeness
-from sugarbush.evaluation.public_figures import ACCURACY, COVERAGE, GAIN, PublicFigure
+from sugarbush.evaluation.public_figures import ACCURACY, COVERAGE, GAIN, TOPICS, PublicFigure
 from sugarbush.quality.first_look import GOOD_FIT, POOR_FIT
 from sugarbush.quality.true_labels import LEAST_GAIN, in_percent, learned, left_out, unlearned
 
@@ -22,6 +22,9 @@ _ORDER: tuple[Grade, ...] = ("good", "fair", "poor")
 _MOST_REASONS = 5
 _ENOUGH_DONATED = 20
 _LEAST_SIGNAL = 1.5
+_WIDEST = 0.4  # interval of the coverage that says something
+# Shares of the records to move to another topic (docs/log/first_look.md)
+_GOOD_TOPICS, _POOR_TOPICS = 0.2, 0.3
 _MOST_UNLISTED = 0.3
 
 
@@ -160,6 +163,7 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
     coverage = next((figure for figure in facts.measured if figure.name == COVERAGE), None)
     if coverage is not None:
         yield _of_coverage(coverage)
+    yield from (_of_topics(figure) for figure in facts.measured if figure.name == TOPICS)
     if coverage is None or facts.likeness is not None:
         yield from _of_likeness(facts.likeness, donated=facts.donated)
     if facts.signal is not None and facts.signal < _LEAST_SIGNAL:
@@ -186,9 +190,25 @@ def _of_coverage(figure: PublicFigure) -> tuple[Grade, str]:
     said = f"{in_percent(figure)} of the records have a text like them in the release"
     if figure.high < POOR_FIT:
         return "poor", f"only {said}"
+    if figure.high - figure.low > _WIDEST:
+        return "fair", f"not known well: {said}. More records or more epsilon tell"
     if figure.value < GOOD_FIT:
         return "fair", f"{said}; good releases have {GOOD_FIT:.0%}"
     return "good", said
+
+
+def _of_topics(figure: PublicFigure) -> tuple[Grade, str]:
+    """Whether the texts are about what the records are about.
+
+    Foreign texts beside a few of the kind leave the coverage high, but form topics of their own.
+    """
+    said = (
+        f"for the topics of the texts, {in_percent(figure)} of the records would have to be about "
+        "something else"
+    )
+    if figure.low > _POOR_TOPICS:
+        return "poor", said
+    return ("fair" if figure.value > _GOOD_TOPICS else "good"), said
 
 
 def _of_learning(

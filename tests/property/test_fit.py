@@ -110,7 +110,7 @@ def test_a_fit_needs_texts() -> None:
 
 def test_the_centre_tells_the_similarity_of_random_records_without_the_noise() -> None:
     """400 noisy sums: the error that is stated contains 95% of the errors (false alarm: 1e-4)."""
-    records = around(HERE, 800, spread=1)
+    records = around(HERE, 1600, spread=1)
     true = float(np.square(records.astype(np.float64).mean(axis=0)).sum())
     exact, rng = steps_of(records).astype(np.int64).sum(axis=0), np.random.default_rng(5)
     inside, found, stddev = 0, [], 30.0 * UNIT
@@ -143,3 +143,24 @@ def test_the_interval_of_a_share_contains_the_noise() -> None:
 
 def test_a_share_of_noise_is_unknown() -> None:
     assert Share.of(40, 50, stddev=35) is None
+
+
+def test_a_centre_with_much_noise_is_no_scale() -> None:
+    """Then foreign texts that are unlike each other would be near (300 records at epsilon 1)."""
+    records = around(HERE, 300, spread=1)
+    sums = steps_of(records).sum(axis=0)
+    for stddev, is_known in ((2.0, True), (35.0, False)):
+        noise = np.random.default_rng(1).normal(size=DIM + 1) * stddev * UNIT
+        found = Centre.of((sums + noise).astype(np.int64), stddev=stddev * UNIT)
+        assert (found is not None) == is_known
+
+
+def test_equal_texts_are_near_to_equal_records_whatever_the_noise() -> None:
+    texts = np.tile(HERE, (40, 1)).astype(np.float32)
+    sums = steps_of(texts).sum(axis=0) * 40
+    for seed in range(40):
+        noise = np.random.default_rng(seed).normal(size=DIM + 1) * 30 * UNIT
+        centre = Centre.of((sums + noise).astype(np.int64), stddev=30 * UNIT)
+        assert centre is not None and centre.least_similarity < 1
+        near = NearTexts(embeddings=texts, random=centre.least_similarity)
+        assert near.cells(texts).all()
