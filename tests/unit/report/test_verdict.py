@@ -136,12 +136,19 @@ def test_at_most_five_reasons_and_the_worst_are_first(
         ((figure("coverage", 0.65), figure("topics", 0.44)), "poor"),
         ((figure("coverage", 0.65), figure("topics", 0.25)), "fair"),
         ((figure("coverage", 0.65), figure("topics", 0.06)), "good"),
-        ((figure("coverage", 0.65), PublicFigure(name="topics", value=0.5, low=0.1, high=0.9)), "fair"),
+        (
+            (
+                figure("coverage", 0.65),
+                PublicFigure(name="topics", value=0.5, low=0.1, high=0.9),
+            ),
+            "fair",
+        ),
     ],
-)  # fmt: skip
+)
 def test_noise_and_foreign_topics_are_never_good(
     measured: tuple[PublicFigure, ...], grade: str
 ) -> None:
-    """A coverage that nobody knows is no praise, and most texts of a release may be foreign although
-    nearly every record finds one like it."""
+    """A coverage that nobody knows is no praise. Most texts of a release may be foreign although
+    nearly every record finds one like it.
+    """
     assert make_verdict(replace(GOOD, likeness=None, measured=measured)).grade == grade
