@@ -32,7 +32,7 @@ _OF_EMBEDDING, _OF_COUNT = 0.8, 0.6
 _BELOW: Final = 1 - 2.0**-20  # more than all roundings of a length add to it
 _NEIGHBOURS: Final = 15  # texts that say how near texts are to each other in one place
 _NEAR: Final = 0.95  # share of these texts with another text within the distance
-_MOST_ERROR: Final = 0.1  # of the similarity of two random records
+_MOST_ERROR: Final = 0.15  # of the similarity of two random records
 # Similarities between that of random records (0) and equality (1): below the first no text is near,
 # above the second every text is.
 _ABOVE_RANDOM, _SURELY_NEAR = 0.2, 0.5

@@ -158,9 +158,14 @@ def test_who_goes_on_all_the_same_gets_a_release(tmp_path: Path) -> None:
 
 
 def test_a_second_try_with_other_texts_does_not_pay_for_the_form_of_the_records_again(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same try again pays for nothing. (Another pool pays for all: see first-look.md.)"""
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise PoorFitError("stopped after the look")
+
+    monkeypatch.setattr("sugarbush.pipeline.run_in_memory.require_fit", stop)
     for seed in (1, 2, 2):
         with pytest.raises(PoorFitError):
             synthesized(tmp_path, [], generator=sb.Simulator(any_texts=True), seed=seed)
