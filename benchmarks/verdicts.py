@@ -37,7 +37,7 @@ from sugarbush.evaluation import mauve_score
 from sugarbush.generators.interface import GeneratorSettings
 from sugarbush.json_lines import read_json_lines
 
-PRIVATE, POOL, TEXTS, DONATED = 1800, 800, 400, 50
+PRIVATE, POOL, TEXTS, FEW_TEXTS, DONATED = 1800, 800, 400, 120, 50
 DELTA: Final = 1e-6
 VAGUE: Final = "short texts that people wrote"  # a rehearsal would notice a wrong `subject`
 
@@ -85,7 +85,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Return twenty good and twenty worthless runs."""
+    """Return twenty good and 21 worthless runs."""
     good = [
         Case(
             of=name,
@@ -114,6 +114,7 @@ def cases() -> list[Case]:
         Case(of="airline_tweets", kind="labels shuffled", good=False),
         Case(of="yelp", kind="two of ten values", good=False),
         Case(of="customersim", kind="one of five values", good=False),
+        Case(of="customersim", kind="few of the kind", good=False),
     ]
     return [*good, *foreign, *others]
 
@@ -150,14 +151,18 @@ def run(case: Case, *, data: Path, work: Path) -> dict[str, Any]:
             user="person" if case.user else None,
             privacy=sb.Privacy(dataset=case.name, epsilon=1, delta=DELTA, cap=9, **privacy),
             generator=generator,
-            settings={"embedding": {"max_tokens": 64}, "prepare": {"heldout_share": 0.25}},
+            settings={
+                "embedding": {"max_tokens": 64},
+                "prepare": {"heldout_share": 0.25, "accept_overlap": True},
+            },
             state=Path(state),
         )
         stored = EmbeddingsInMemory(EmbeddingCache(work / "embeddings"))
         corpus = dataclasses.replace(corpus, embeddings={True: stored, False: stored})
         said: list[str] = []
+        texts = FEW_TEXTS if case.kind == "mixed" else TEXTS  # fewer than the pool has of the kind
         try:
-            release = sb.synthesize(corpus, method=sb.Mosaic(), texts=TEXTS, report=said.append)
+            release = sb.synthesize(corpus, method=sb.Mosaic(), texts=texts, report=said.append)
         except (PoorFitError, PoorRehearsalError) as stop:
             unit: dict[str, Any] = {"unit": "user", "user_column": "person"} if case.user else {}
             epsilon = sb.open_ledger(case.name, state=Path(state), **unit).total()
@@ -201,6 +206,7 @@ def _pool(
         "same kind": lambda: of_kind,
         "labels shuffled": lambda: of_kind,
         "mixed": lambda: of_kind[: POOL // 4] + _foreign(case, data),
+        "few of the kind": lambda: of_kind[:40] + _foreign(case, data),
         "foreign": lambda: _foreign(case, data),
         "server": lambda: _foreign(case, data),
         "three words": lambda: sorted({" ".join(text.split()[:3]) for text in of_kind}),

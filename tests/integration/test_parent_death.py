@@ -34,7 +34,7 @@ RUN = """
 from pathlib import Path
 from sugarbush.cli.runs import _reproduce
 from sugarbush.pipeline.settings import ProjectSettings
-_reproduce(Path(), ProjectSettings(), force=False)
+_reproduce(Path(), ProjectSettings(), force=False, go_on=False)
 """
 
 
