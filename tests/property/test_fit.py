@@ -146,7 +146,7 @@ def test_a_share_of_noise_is_unknown() -> None:
 
 
 def test_a_centre_with_much_noise_is_no_scale() -> None:
-    """Then foreign texts that are unlike each other would be near (300 real records at epsilon 1)."""
+    """Then foreign texts that are unlike each other would be near (300 records at epsilon 1)."""
     records = around(HERE, 1000, spread=1)
     sums = steps_of(records).sum(axis=0)
     for stddev, is_known in ((2.0, True), (90.0, False)):
