@@ -31,7 +31,7 @@ from sugarbush.cli.runs import _reproduce
 from sugarbush.closed_output import output_may_close
 from sugarbush.pipeline.settings import ProjectSettings
 with output_may_close():
-    code = _reproduce(Path(), ProjectSettings(), force=False)
+    code = _reproduce(Path(), ProjectSettings(), force=False, go_on=False)
     print("finished", flush=True)
 sys.exit(code)
 """
