@@ -48,4 +48,6 @@ def test_a_stage_that_draws_no_noise_loads_no_accounting(
     finished: FinishedPipelines, tmp_path: Path
 ) -> None:
     own = copied(finished("maple"), tmp_path)
-    assert loaded("run", folder=own.path, **own.environment) == []
+    # A classifier reads the labels of first texts whose request left an attribute open.
+    classifier = {"scipy", "sklearn"}
+    assert set(loaded("run", folder=own.path, **own.environment)) <= classifier
