@@ -138,7 +138,7 @@ KINDS = {
         },
         prepare=write_persons,
         stages=(
-            "fingerprint", "prepare", "extract_metadata", "synthesize_metadata",
+            "fingerprint", "prepare", "look", "extract_metadata", "synthesize_metadata",
             "initialise@maple", "evolve@maple", "pretrain", "finetune@dpft",
         ),
     ),
