@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.integration.project import SMALL_EVOLUTION, Checkout, make_project
+from tests.integration.project import LOOK, SMALL_EVOLUTION, Checkout, make_project
 from tests.pipelines import run_pipeline
 
 ROUNDS = 3
+DRAWS = len(LOOK) + 1 + ROUNDS  # the table is one
 
 
 @dataclass
@@ -60,7 +61,7 @@ class Trial:
         charged = [entry.id for entry in self.project.charges()]
         named = self.ledger_ids()
         assert len(set(charged)) == len(charged), "a charge is twice in the ledger"
-        assert len(set(named)) == len(named) == ROUNDS + 1, "a draw is missing or has no own charge"
+        assert len(set(named)) == len(named) == DRAWS, "a draw is missing or has no own charge"
         assert set(named) <= set(charged), "a result was not charged"
         lost = len(charged) - len(named)
         assert lost <= self.disturbed, "a run that nobody disturbed charged twice"
