@@ -152,7 +152,7 @@ def assert_only_mechanisms_differ(one: Run, other: Run) -> float:
         elif name == "report_noisy_max":
             share = float(np.abs(moved).max()) / keywords["sensitivity"]
         elif name == "discrete_gaussian":
-            most = keywords["sensitivity"] * np.sqrt(cells[keywords["stddev"]])
+            most = keywords["sensitivity"] * np.sqrt(cells.get(keywords["stddev"], 1))
             share = float(np.linalg.norm(moved) / most)
         else:
             continue

@@ -262,6 +262,7 @@ def test_a_run_with_the_schema_stays_within_epsilon_together_with_the_profile(
     run.__dict__["schema"] = schema
     other = run.settings.privacy.model_copy(update={"dataset": "others"})
     alone = project.with_settings(run.settings.model_copy(update={"privacy": other}))
+    alone.__dict__["schema"] = schema
     assert run.plan.epsilon < 0.86 < alone.plan.epsilon <= 1
     for part in run.plan.allocations:
         run.ledger(rehearse=False).charge(part.event, stage="s", run="r", plan=run.plan.planned)
