@@ -36,7 +36,7 @@ from sugarbush.profiling.layout import (
 )
 from sugarbush.profiling.plan import COLUMNS, SIZES, STEPS, STYLE, TERMS, VALUES, ProfilePlan
 from sugarbush.profiling.refinement import Estimate, FinerBins, copies, of_days, of_numbers
-from sugarbush.profiling.release import MOST_NOISE_OF_NUMBERS, Column, Profile
+from sugarbush.profiling.release import MOST_NOISE_OF_NUMBERS, NOISE_OF_ZERO, Column, Profile
 from sugarbush.profiling.style import LANGUAGES, RULES
 
 _SET = "set.json"
@@ -264,7 +264,7 @@ def _first_estimate(column: Column, *, stddev: float) -> Estimate | None:
     kinds = column.kinds
     dates, numbers = kinds[DATE] + kinds[COMPACT_DATE], sum(kinds[kind] for kind in NUMERIC)
     others = numbers - kinds[COMPACT_DATE]
-    is_days = others <= 4 * math.sqrt(2) * stddev and dates > others
+    is_days = others <= NOISE_OF_ZERO * math.sqrt(2) * stddev and dates > others
     total = dates if is_days else numbers
     if stddev > MOST_NOISE_OF_NUMBERS * max(total, 1):
         return None
@@ -272,5 +272,5 @@ def _first_estimate(column: Column, *, stddev: float) -> Estimate | None:
     if is_days:
         as_numbers = kinds[COMPACT_DATE] > kinds[DATE]
         return of_days(years, in_bins, total=total, stddev=stddev, as_numbers=as_numbers)
-    whole = column.kinds[NUMBER] <= 4 * stddev
+    whole = column.kinds[NUMBER] <= NOISE_OF_ZERO * stddev
     return of_numbers(in_bins, total=total, stddev=stddev, whole=whole)

@@ -24,6 +24,7 @@ QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 _MOST_NOISE_OF_LENGTHS: Final = 0.1
 MOST_NOISE_OF_NUMBERS: Final = 0.06  # the worst rank error was 0.12 (docs/log/profile.md)
 _MOST_NOISE: Final = 0.25  # of a share
+NOISE_OF_ZERO: Final = 4  # standard deviations: a noisy count within them may be one of no cell
 MOST_VALUES: Final = 30  # of a column in a schema, the most frequent ones
 
 
@@ -190,7 +191,7 @@ class Profile:
         The limit is four standard deviations of the noise. So a column without such cells has
         another kind in fewer than 1 of 6,000 profiles.
         """
-        most = 4 * self.stddev["columns"]
+        most = NOISE_OF_ZERO * self.stddev["columns"]
         return all(column.kinds[kind] <= most for kind in set(KINDS) - {EMPTY, *kinds})
 
     def term_counts(self) -> dict[str, int]:

@@ -145,22 +145,21 @@ def released(attribute: Attribute, values: NDArray[np.float64]) -> NDArray[np.fl
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_released_numbers_stay_in_the_real_range(name: str, tmp_path: Path) -> None:
-    """Noise alone puts more than 5% outside in about 1 of 130 profiles, so one may be drawn again.
+    """In 285 simulated profiles of 12 kinds, noise put more than 5% outside once (7%).
 
-    Both of two profiles are off in 1 of 17,000 tests. A real fault is in every profile.
+    So one profile may be drawn again. The rate is below 1.7% (95%), so both are off in fewer than 1
+    of 3,400 tests. A real fault is in every profile.
     """
     rng = np.random.default_rng(1)
     values = np.asarray(NUMBERS[name](rng, RECORDS), dtype=np.float64)
     cells = [int(v) if float(v).is_integer() else v for v in values.tolist()]
-    shares = [shares_of_a_draft(cells, values, tmp_path / "first")]
-    if not good(shares[0]):
-        shares.append(shares_of_a_draft(cells, values, tmp_path / "again"))
-    assert good(shares[-1]), shares
-
-
-def good(shares: tuple[float, float]) -> bool:
-    outside, inside = shares
-    return outside <= 0.05 and inside >= 0.85
+    shares = []
+    for folder in ("first", "again"):
+        outside, inside = shares_of_a_draft(cells, values, tmp_path / folder)
+        shares.append((outside, inside))
+        if outside <= 0.05 and inside >= 0.85:
+            return
+    pytest.fail(f"shares outside the real range, and inside the span: {shares}")
 
 
 def shares_of_a_draft(
@@ -174,8 +173,8 @@ def shares_of_a_draft(
     assert attribute.span is not None
     assert attribute.bins is not None and len(attribute.bins) >= 2
     low, high = map(float, attribute.span)  # type: ignore[arg-type]
-    found = released(attribute, values)
-    outside = (found < values.min()) | (found > values.max())
+    numbers = released(attribute, values)
+    outside = (numbers < values.min()) | (numbers > values.max())
     inside = (values >= low) & (values <= high)
     return float(outside.mean()), float(inside.mean())
 
