@@ -22,7 +22,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, LedgerError, ParamsError, PrivacyError, StorageError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.crt import CRT, LEDGER
-from sugarbush.pipeline.choices import VARIABLE
+from sugarbush.pipeline.choices import environment_for
 from sugarbush.pipeline.flow import PipelineStages, publish_artifacts
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Private
@@ -239,7 +239,8 @@ def test_a_finished_model_is_restored_without_a_charge_and_its_texts_are_written
     assert (results(), charges()) == (before, 1)
     assert not list((own.path / "data/private/crt").rglob("*.pt"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, "1")
+        for name, value in environment_for(new_draw=True).items():
+            patch.setenv(name, value)
         run_pipeline(own, "finetune")
     assert charges() == 2
 

@@ -10,7 +10,7 @@ import pytest
 from sugarbush.api.ledgers import open_ledger
 from sugarbush.errors import StorageError
 from sugarbush.paths import state_root
-from sugarbush.pipeline.choices import VARIABLE
+from sugarbush.pipeline.choices import environment_for
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.snapshots import Snapshots
@@ -79,7 +79,8 @@ def test_a_change_that_no_stage_after_it_sees_renews_every_name(project: Path) -
 
 def test_a_forced_run_renews_every_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run_on(project, A)
-    monkeypatch.setenv(VARIABLE, "1")
+    for name, value in environment_for(new_draw=True).items():
+        monkeypatch.setenv(name, value)
     second = run_on(project, A)
     assert not set(first.values()) & set(second.values())
 
