@@ -18,6 +18,7 @@ from sugarbush.audits.mechanism_runs import (
     Coins,
     audit_dpsgd,
     audit_kernel_scores,
+    audit_look,
     audit_table,
     audit_values,
     audit_votes,
@@ -37,13 +38,14 @@ from sugarbush.randomness import public_rng
 MECHANISMS: Mapping[str, CanaryRun] = {
     "table": audit_table,
     "values": audit_values,
+    "look": audit_look,
     "votes": audit_votes,
     "kernel scores": audit_kernel_scores,
     "dp-sgd": audit_dpsgd,
 }
 DELTA = 1e-6
 CONFIDENCE = 0.95
-WITHOUT_INFINITY = frozenset({"table", "values"})  # they cannot run without noise
+WITHOUT_INFINITY = frozenset({"table", "values", "look"})  # they cannot run without noise
 
 
 @dataclass(frozen=True, kw_only=True)

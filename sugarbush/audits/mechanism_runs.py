@@ -12,7 +12,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -31,13 +31,17 @@ from sugarbush.privacy.events import Event, GaussianDp, ThresholdedGaussian
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import (
     exact_histogram,
+    noisy_counts,
     noisy_histogram,
     noisy_set,
+    noisy_sum,
     set_threshold,
 )
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
+from sugarbush.quality.first_look import CENTRE, KINDS, look_requests
+from sugarbush.quality.fit import CELLS, UNIT, NearTexts, steps_of
 from sugarbush.randomness import public_rng
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
@@ -46,6 +50,9 @@ _STEPS = 2
 _CANDIDATES = 500  # per round of kernel scores; more canaries need more rounds
 _DIMENSIONS = 384
 _WIDTH = 0.2
+# A fifth of the length of a row in `steps_of` is the number of records, which tells nothing about a
+# canary. So the counts get more of mu^2 than in a release.
+_SHARES_OF_LOOK = {CENTRE: 0.2, KINDS: 0.8}
 
 Coins = NDArray[np.bool_]
 
@@ -144,6 +151,58 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     candidates = np.asarray(vectors, dtype=np.float32)
     return candidates, scores_of(candidates, candidates, width=_WIDTH).astype(np.float64)
+
+
+def audit_look(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
+    """Audit the looks: the sum of the embeddings, and the counts of near records by value.
+
+    The embedding of canary i is orthogonal to all others, equal to that of text i, and value i of
+    an attribute is the canary's alone. The score of canary i is the product of the noisy sum and
+    its own row, plus the noisy count of value i and near, with inverse variances as weights. Each canary is in one round, as in
+    `audit_kernel_scores`. `epsilon` must be finite.
+    """
+    requests = [
+        replace(request, share=_SHARES_OF_LOOK[request.name], pool="synthesis")
+        for request in look_requests({CENTRE: 1, KINDS: 1})
+    ]
+    plan = make_plan(requests, epsilon=epsilon, delta=delta)
+    weight = (plan.of(KINDS).stddev / (plan.of(CENTRE).stddev / UNIT)) ** 2  # inverse variances
+    scores: list[NDArray[np.float64]] = []
+    charges: set[tuple[Event, ...]] = set()
+    for start in range(0, len(included), _CANDIDATES):
+        coins = included[start : start + _CANDIDATES]
+        embeddings, cells = _looked_at(len(coins))
+        with temporary_session(delta) as session:
+            sums = noisy_sum(
+                Private(embeddings[coins]),
+                scores=lambda rows: [steps_of(np.asarray(rows))],
+                size=len(coins) + 1,
+                record_l2_sensitivity=UNIT,
+                stddev=plan.of(CENTRE).stddev,
+                session=session,
+            )
+            counts = noisy_counts(
+                Private(cells[coins]),
+                size=CELLS * len(coins),
+                cells_per_record=1,
+                stddev=plan.of(KINDS).stddev,
+                session=session,
+            )
+            charges.add(tuple(_charged(session)))
+        products = steps_of(embeddings) @ sums.value.astype(np.float64) / UNIT**2
+        # All canaries of a round share the number of records in the sum.
+        scores.append(weight * (products - products.mean()) + counts.value[1::CELLS])
+    (events,) = charges  # all rounds charge the same events
+    return _observed(np.concatenate(scores), events, delta)
+
+
+@lru_cache(maxsize=2)
+def _looked_at(count: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return the embeddings (count, count) of the canaries of a look, and their cells (count, 1)."""
+    embeddings = np.eye(count, dtype=np.float32)
+    near = NearTexts(embeddings=embeddings)
+    codes = np.arange(count).reshape(-1, 1)
+    return embeddings, near.cells_by_value(near.cells(embeddings), codes, [count])
 
 
 def audit_table(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:

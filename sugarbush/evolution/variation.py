@@ -13,7 +13,7 @@ from sugarbush.generators.interface import Answer, Request, VariationRequest
 from sugarbush.languages import count_words
 from sugarbush.randomness import public_rng, seed_of
 
-_MIN_WORDS = 25  # a variation requests at least this many words
+_MIN_WORDS = 25  # a variation of a longer parent requests at least this many words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class FillIn(Varier):
 
     Below 0.05, it is a paraphrase. `tones` are used in turn. A parent with n words gets the
     requested length max(25, n + N(0, s)), where s = mask_share * word_scale (Xie et al. 2024,
-    "adaptive text lengths"). The parent is synthetic, so requests contain no private length.
+    "adaptive text lengths"). If n is below 25, n takes its place. The parent is synthetic, so requests contain no private length.
     """
 
     copies: int
@@ -47,7 +47,7 @@ class FillIn(Varier):
                         language=schema.language,
                         parent=parent,
                         mask_share=self.mask_share,
-                        words=max(_MIN_WORDS, round(words)),
+                        words=max(min(_MIN_WORDS, length), round(words), 1),
                         tone=self.tones[len(requests) % len(self.tones)] if self.tones else "",
                         sample=seed_of(seed, "vary", number, int(parents.ids[index]), copy) >> 1,
                     )
