@@ -20,7 +20,7 @@ def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> st
     """Write the prompt for `text`, with at most `room` tokens. The end of a long text is cut."""
     lines = [
         f"- {attribute.name}{f' ({attribute.description})' if attribute.description else ''}: "
-        + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)
+        + ", ".join(_with_description(value, attribute) for value in attribute.domain)
         for attribute in attributes
     ]
     form = ", ".join(f"{json.dumps(attribute.name)}: ..." for attribute in attributes)
@@ -42,6 +42,11 @@ def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> st
     while estimate_tokens(text) > room:
         text = text[: len(text) * room // estimate_tokens(text)]
     return head + text + tail
+
+
+def _with_description(value: str, attribute: Attribute) -> str:
+    quoted, description = json.dumps(value, ensure_ascii=False), attribute.descriptions.get(value)
+    return f"{quoted} ({description})" if description else quoted
 
 
 def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:

@@ -588,11 +588,13 @@ class Schema(BaseModel, metaclass=_SchemaType):
         """Return the fields on which results from private data depend, for cache keys.
 
         The lengths that prompts request and the descriptions of values are left out, so a change
-        of them charges nothing again.
+        of them charges nothing again. A language model that reads the values from the records sees
+        their descriptions, which stay.
         """
         fields = self.model_dump(mode="json")
         for attribute in fields["attributes"]:
-            attribute.pop("descriptions", None)
+            if attribute["source"] != "llm":
+                attribute.pop("descriptions", None)
         if self.text is not None:
             fields["text"] = self.text.without_lengths.model_dump(mode="json")
         return fields

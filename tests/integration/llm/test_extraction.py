@@ -343,6 +343,12 @@ def test_the_prompt_names_every_value_and_holds_the_text() -> None:
     assert '{"item": ..., "mood": ...}' in prompt
 
 
+def test_the_prompt_explains_the_described_values() -> None:
+    item = ATTRIBUTES[0].model_copy(update={"descriptions": {"lamp": "any light"}})
+    prompt = label_prompt(TEXTS[0], (item,), room=1000)
+    assert '- item (what was bought): "lamp" (any light), "chair", "other"' in prompt
+
+
 @given(length=st.integers(0, 5000), letter=st.sampled_from("aé字"), room=st.integers(200, 2000))
 def test_a_long_text_is_cut_to_the_room_there_is(length: int, letter: str, room: int) -> None:
     prompt = label_prompt(letter * length, ATTRIBUTES, room=room)

@@ -273,3 +273,14 @@ def test_a_description_of_values_changes_no_key_of_a_private_result(
     assert described.attributes[0].descriptions == told
     assert described.fields_for_private_results() == plain.fields_for_private_results()
     assert "descriptions" not in str(plain.model_dump(mode="json"))
+
+
+def test_a_described_value_that_a_model_reads_from_records_changes_their_key(
+    tmp_path: Path,
+) -> None:
+    attribute = {"name": "a", "source": "llm", "values": ["x", "y"]}
+    plain, described = (
+        load_schema(schema_file(tmp_path, {**attribute, **more}))
+        for more in ({}, {"descriptions": {"x": "what x means"}})
+    )
+    assert described.fields_for_private_results() != plain.fields_for_private_results()
