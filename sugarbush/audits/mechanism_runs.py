@@ -158,8 +158,8 @@ def audit_look(included: Coins, *, epsilon: float, delta: float) -> CanaryScores
 
     The embedding of canary i is orthogonal to all others, equal to that of text i, and value i of
     an attribute is the canary's alone. The score of canary i is the product of the noisy sum and
-    its own row, plus the noisy count of value i and near, with inverse variances as weights. Each canary is in one round, as in
-    `audit_kernel_scores`. `epsilon` must be finite.
+    its own row, plus the noisy count of value i and near, with inverse variances as weights. Each
+    canary is in one round, as in `audit_kernel_scores`. `epsilon` must be finite.
     """
     requests = [
         replace(request, share=_SHARES_OF_LOOK[request.name], pool="synthesis")
@@ -198,7 +198,7 @@ def audit_look(included: Coins, *, epsilon: float, delta: float) -> CanaryScores
 
 @lru_cache(maxsize=2)
 def _looked_at(count: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return the embeddings (count, count) of the canaries of a look, and their cells (count, 1)."""
+    """Return the embeddings (count, count) of a look's canaries, and their cells (count, 1)."""
     embeddings = np.eye(count, dtype=np.float32)
     near = NearTexts(embeddings=embeddings)
     codes = np.arange(count).reshape(-1, 1)

@@ -22,7 +22,8 @@ class FillIn(Varier):
 
     Below 0.05, it is a paraphrase. `tones` are used in turn. A parent with n words gets the
     requested length max(25, n + N(0, s)), where s = mask_share * word_scale (Xie et al. 2024,
-    "adaptive text lengths"). If n is below 25, n takes its place. The parent is synthetic, so requests contain no private length.
+    "adaptive text lengths"). If n is below 25, n takes its place. The parent is synthetic, so
+    requests contain no private length.
     """
 
     copies: int
