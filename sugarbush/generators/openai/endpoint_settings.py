@@ -68,7 +68,7 @@ class EndpointSettings(Section):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     """Reasoning effort of a reasoning model; null: not sent."""
     concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
-    """Maximum number of concurrent calls to one address. A busy server gets fewer calls."""
+    """Maximum number of concurrent calls to one address. A late answer halves it."""
     requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
     """Rate limit of one address: calls per minute."""
     tokens_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 2_000_000

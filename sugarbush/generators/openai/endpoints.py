@@ -1,7 +1,6 @@
 """Calls one or more OpenAI-compatible endpoints, with rate limits, a deadline and retries.
 
 `sugarbush.generators.openai.failures` decides which failures are retried.
-`sugarbush.generators.openai.concurrency` sets the number of concurrent calls.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from aiolimiter import AsyncLimiter
 from tenacity import RetryCallState
 
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.openai.concurrency import ConcurrencyLimit
 from sugarbush.generators.openai.cost import likely_prompt_tokens
 from sugarbush.generators.openai.endpoint import Call, call_body, complete, open_client
 from sugarbush.generators.openai.endpoint_settings import EndpointSettings
@@ -34,6 +32,7 @@ from sugarbush.generators.openai.failures import (
 )
 
 _BURST_S = 2.0  # the rate limit allows the calls of this many seconds at once
+_FIRST_CALLS = 8
 _FAILURES_IN_A_ROW = 3
 _LONGEST_REST = 6  # 2**6 seconds
 
@@ -54,10 +53,16 @@ class _Clock:
 
 
 class Endpoint:
-    """An open connection to one address, with its limits and its state."""
+    """An open connection to one address, with its limits and its state.
+
+    `most_calls` may be in flight at once. Each answer allows one call more, up to `concurrency`. If
+    a call gets no answer in time, too many calls wait in the server's queue. Then half as many are
+    allowed from now on.
+    """
 
     def __init__(self, client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-        self.params, self.limit = params, ConcurrencyLimit(params.concurrency)
+        self.params, self._ceiling = params, params.concurrency
+        self.most_calls, self._halved_at = min(_FIRST_CALLS, params.concurrency), 0.0
         self.in_flight, self.refuses, self.is_named = 0, False, False
         self.rests_until = self._resume_at = self._rested_at = 0.0
         self.most_tokens = params.context_tokens + params.max_tokens
@@ -67,7 +72,7 @@ class Endpoint:
 
     @property
     def load(self) -> float:
-        return self.in_flight / self.limit.value
+        return self.in_flight / self.most_calls
 
     async def wait_for_rate_limits(self, tokens: int) -> None:
         await self._requests.acquire()
@@ -77,14 +82,16 @@ class Endpoint:
 
     async def ask(self, body: dict[str, Any], clock: _Clock) -> Completion:
         clock.params = self.params
-        round_, in_flight, started = self.limit.round, self.in_flight, time.monotonic()
+        started = time.monotonic()
         try:
             completion = await complete(self._client, body)
             self._failures, self.rests_until = 0, self._resume_at
-            self.limit.add(round_, in_flight=in_flight, latency_s=time.monotonic() - started)
+            self.most_calls = min(self.most_calls + 1, self._ceiling)
         except FAULTS as error:
-            if isinstance(error, openai.APITimeoutError):
-                self.limit.time_out(round_)
+            # calls from before the last time do not count: they waited together
+            if isinstance(error, openai.APITimeoutError) and started >= self._halved_at:
+                self._ceiling = self.most_calls = max(1, self.most_calls // 2)
+                self._halved_at = time.monotonic()
             self._heed(error, started)
             raise
         finally:
@@ -185,7 +192,7 @@ class Endpoints:
         finally:
             endpoint.in_flight -= 1
             async with self._freed:
-                rooms = (e.limit.value - e.in_flight for e in self._endpoints)
+                rooms = (e.most_calls - e.in_flight for e in self._endpoints)
                 self._freed.notify(sum(max(0, room) for room in rooms))
 
     def _next(self) -> Endpoint | None:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -50,21 +49,13 @@ def bench_of(folder: Path, servers: list[FaultServer]) -> tuple[Bench, dict[str,
     return Bench(servers[0], folder / "state"), {"base_url": [s.base_url for s in servers]}
 
 
-def test_a_server_that_queues_gets_about_as_many_calls_as_it_works_on(
-    tmp_path: Path, servers: Servers
-) -> None:
-    (server,) = servers({"behave": after(0.15), "slots": 10})
-    run, _ = bench_of(tmp_path, [server])
-    run.generator(concurrency=128).generate(wishes(400))
-    assert 4 <= median(server.loads[300:]) <= 30
-
-
 def test_a_slow_server_with_one_slot_answers_everything(tmp_path: Path, servers: Servers) -> None:
-    """With sixteen calls at once, most calls would wait longer than `timeout_s`."""
+    """With all calls at once, most calls would wait longer than `timeout_s`."""
     (server,) = servers({"behave": after(0.15), "slots": 1})
     run, _ = bench_of(tmp_path, [server])
     answers = run.generator(timeout_s=1).generate(wishes(24)).value
     assert all(answer.text for answer in answers)
+    assert max(server.loads[-6:]) <= 8
 
 
 def test_the_faster_server_gets_more_and_no_order_asks_again(
