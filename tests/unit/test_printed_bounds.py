@@ -42,6 +42,7 @@ from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.card import card_html, card_json, card_markdown, release_card
+from sugarbush.report.downloads import texts_name
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.statements import release_epsilon
 from sugarbush.report.templating import LOADER, TEMPLATES
@@ -175,6 +176,7 @@ def test_the_commands_print_no_bound_below_the_truth(
         folder.mkdir(parents=True)
     (roots.published / "release_card.json").write_text(card_json(release_card(facts)))
     (synthetic / "synthetic.jsonl").write_text("")
+    (roots.published / texts_name("maple")).write_text("")
     ids = [entry.id for entry in ledger.entries()]
     for folder, own in ((roots.released / "metadata", ids[:1]), (synthetic, ids[:1])):
         folder.mkdir(exist_ok=True)

@@ -250,16 +250,25 @@ def test_the_schema_says_what_years_and_times_look_like(
 @pytest.mark.parametrize("name", ["birth years", "kelvin", "with zeros", "order numbers"])
 @pytest.mark.parametrize("records", [400, 1700, 4000])
 def test_few_records_have_a_coarse_span_or_none(name: str, records: int, tmp_path: Path) -> None:
+    """2 of 25 profiles of 4,000 birth years had more than 10% outside, the most 18%. So three more
+    may be drawn, and all are off in about 1 of 24,000 tests (at the upper end of 95%, 26%: 1 of
+    200). A real fault is in every profile.
+    """
     values = np.asarray(NUMBERS[name](np.random.default_rng(1), records), dtype=np.float64)
-    draft = drafted(drawn({"x": [v.item() for v in values]}, tmp_path))
-    if "x" in draft.schema.names:
+    shares = []
+    for number in range(4):
+        draft = drafted(drawn({"x": [v.item() for v in values]}, tmp_path / str(number)))
+        if "x" not in draft.schema.names:
+            assert draft.left_out[0][0] == "x"
+            return
         attribute = draft.schema.attribute("x")
         if attribute.span is None:
             return
         found = released(attribute, values)
-        assert ((found < values.min()) | (found > values.max())).mean() <= 0.1
-    else:
-        assert draft.left_out[0][0] == "x"
+        shares.append(float(((found < values.min()) | (found > values.max())).mean()))
+        if shares[-1] <= 0.1:
+            return
+    pytest.fail(f"shares outside the real range: {shares}")
 
 
 def test_an_end_at_the_bin_of_zero_is_zero() -> None:
