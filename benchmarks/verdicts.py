@@ -128,7 +128,7 @@ def run(case: Case, *, data: Path, work: Path) -> dict[str, Any]:
     donated, private, rest = (
         frame.iloc[:DONATED], frame.iloc[DONATED:most], frame.iloc[most:]
     )  # fmt: skip
-    values = list(private[label].value_counts().index[:12])
+    values = list(private[label].value_counts().index.drop("other", errors="ignore")[:12])
     private = private.assign(person=[f"u{at // 3}" for at in range(len(private))])
     if case.kind == "labels shuffled":
         shuffled = private[label].sample(frac=1, random_state=1).to_numpy()

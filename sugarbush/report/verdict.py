@@ -1,4 +1,4 @@
-"""The verdict on a release: good, fair or poor, with reasons in plain words.
+"""The verdict on a release: good, fair, unknown or poor, with reasons in plain words.
 
 A verdict comes from released and public values only, so it costs no budget and may be shown to
 everybody. Its thresholds were chosen on real sets before any release was judged
@@ -17,8 +17,9 @@ from sugarbush.evaluation.public_figures import ACCURACY, COVERAGE, GAIN, TOPICS
 from sugarbush.quality.first_look import GOOD_FIT, POOR_FIT
 from sugarbush.quality.true_labels import LEAST_GAIN, in_percent, learned, left_out, unlearned
 
-Grade = Literal["good", "fair", "poor"]
-_ORDER: tuple[Grade, ...] = ("good", "fair", "poor")
+# unknown: neither the records nor donated texts could tell a good release from a worthless one
+Grade = Literal["good", "fair", "unknown", "poor"]
+_ORDER: tuple[Grade, ...] = ("good", "fair", "unknown", "poor")
 _MOST_REASONS = 5
 _ENOUGH_DONATED = 20
 _LEAST_SIGNAL = 1.5
@@ -162,7 +163,7 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
         return
     coverage = next((figure for figure in facts.measured if figure.name == COVERAGE), None)
     if coverage is not None:
-        yield _of_coverage(coverage)
+        yield _of_coverage(coverage, has_donated=facts.likeness is not None)
     yield from (_of_topics(figure) for figure in facts.measured if figure.name == TOPICS)
     if coverage is None or facts.likeness is not None:
         yield from _of_likeness(facts.likeness, donated=facts.donated)
@@ -186,12 +187,14 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
     yield from _of_labels(facts)
 
 
-def _of_coverage(figure: PublicFigure) -> tuple[Grade, str]:
+def _of_coverage(figure: PublicFigure, *, has_donated: bool) -> tuple[Grade, str]:
     said = f"{in_percent(figure)} of the records have a text like them in the release"
     if figure.high < POOR_FIT:
         return "poor", f"only {said}"
     if figure.high - figure.low > _WIDEST:
-        return "fair", f"not known well: {said}. More records or more epsilon tell"
+        tells_nothing = figure.low < POOR_FIT and figure.high >= GOOD_FIT and not has_donated
+        grade: Grade = "unknown" if tells_nothing else "fair"
+        return grade, f"not known well: {said}. More records or more epsilon tell"
     if figure.value < GOOD_FIT:
         return "fair", f"{said}; good releases have {GOOD_FIT:.0%}"
     return "good", said
@@ -236,7 +239,7 @@ def _of_learning(
 def _of_likeness(likeness: Likeness | None, *, donated: int) -> Iterator[tuple[Grade, str]]:
     if likeness is None:
         few = "a release of so few texts" if donated >= LEAST_DONATED else "under 10 donated texts"
-        yield "fair", f"with {few}, nothing public shows how like the records the texts are"
+        yield "unknown", f"with {few}, nothing public shows how like the records the texts are"
         return
     detail = f"(separability {likeness.separability:.2f}; 0.5 is best)"
     if likeness.separability > 0.92:

@@ -28,7 +28,7 @@ def test_a_release_without_a_finding_is_good() -> None:
     ("changes", "grade", "word"),
     [
         ({"texts": 0}, "poor", "no text"),
-        ({"likeness": None}, "fair", "donated"),
+        ({"likeness": None}, "unknown", "donated"),
         ({"likeness": replace(LIKE, separability=1.0)}, "poor", "easily told"),
         ({"likeness": replace(LIKE, separability=0.8)}, "fair", "differ"),
         ({"likeness": replace(LIKE, foreign=0.5)}, "poor", "unlike every"),
@@ -131,8 +131,9 @@ def test_at_most_five_reasons_and_the_worst_are_first(
 @pytest.mark.parametrize(
     ("measured", "grade"),
     [
-        ((PublicFigure(name="coverage", value=1.0, low=0.0, high=1.0),), "fair"),
-        ((PublicFigure(name="coverage", value=0.5, low=0.2, high=0.8),), "fair"),
+        ((PublicFigure(name="coverage", value=1.0, low=0.0, high=1.0),), "unknown"),
+        ((PublicFigure(name="coverage", value=0.5, low=0.2, high=0.8),), "unknown"),
+        ((PublicFigure(name="coverage", value=0.7, low=0.45, high=0.95),), "fair"),
         ((figure("coverage", 0.65), figure("topics", 0.44)), "poor"),
         ((figure("coverage", 0.65), figure("topics", 0.25)), "fair"),
         ((figure("coverage", 0.65), figure("topics", 0.06)), "good"),
