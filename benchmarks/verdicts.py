@@ -32,14 +32,13 @@ from scipy.stats import norm
 
 import sugarbush as sb
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
-from sugarbush.errors import PoorFitError, PoorRehearsalError
+from sugarbush.errors import GeneratorError, PoorFitError, PoorRehearsalError
 from sugarbush.evaluation import mauve_score
 from sugarbush.generators.interface import GeneratorSettings
 from sugarbush.json_lines import read_json_lines
 
 PRIVATE, POOL, TEXTS, FEW_TEXTS, DONATED = 1800, 800, 400, 120, 50
 DELTA: Final = 1e-6
-VAGUE: Final = "short texts that people wrote"  # a rehearsal would notice a wrong `subject`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +143,7 @@ def run(case: Case, *, data: Path, work: Path) -> dict[str, Any]:
         corpus = sb.prepare(
             private,
             schema={
-                "subject": chosen.subject if case.good else VAGUE,
+                "subject": _subject(case),
                 "attributes": [{"name": "label", "column": label, "values": values}],
             },
             donated=donated[["text", label]] if case.donated else None,
@@ -163,7 +162,7 @@ def run(case: Case, *, data: Path, work: Path) -> dict[str, Any]:
         texts = FEW_TEXTS if case.kind == "mixed" else TEXTS  # fewer than the pool has of the kind
         try:
             release = sb.synthesize(corpus, method=sb.Mosaic(), texts=texts, report=said.append)
-        except (PoorFitError, PoorRehearsalError) as stop:
+        except (PoorFitError, PoorRehearsalError, GeneratorError) as stop:
             unit: dict[str, Any] = {"unit": "user", "user_column": "person"} if case.user else {}
             epsilon = sb.open_ledger(case.name, state=Path(state), **unit).total()
             row |= {"outcome": type(stop).__name__, "epsilon": epsilon, "said": str(stop)}
@@ -224,15 +223,28 @@ def _of_values(rest: pd.DataFrame, label: str, values: Sequence[str]) -> list[st
     return [str(text) for text in rest[rest[label].isin(values)]["text"][:POOL]]
 
 
-def _foreign(case: Case, data: Path) -> list[str]:
-    """Return texts of two sets that have nothing to do with the records."""
+def _subject(case: Case) -> str:
+    """Return the subject of the schema: that of the pool, because a rehearsal notices a wrong one.
+
+    So the records must tell that the texts are foreign.
+    """
+    if case.kind not in ("foreign", "server"):
+        return SETS[case.of].subject
+    return " and ".join(SETS[other].subject for other in _far_sets(case))
+
+
+def _far_sets(case: Case) -> list[str]:
+    """Return the names of two sets that have nothing to do with the records."""
     names = list(SETS)
     at = names.index(case.of)
-    far = {"neurips_abstracts": (2, 7), "medical_abstracts": (0, 2)}.get(case.of, (4, 6))
-    others = [names[(at + step) % len(names)] for step in far]
+    far = {"neurips_abstracts": (2, 7), "medical_abstracts": (3, 5)}.get(case.of, (4, 6))
+    return [names[(at + step) % len(names)] for step in far]
+
+
+def _foreign(case: Case, data: Path) -> list[str]:
     return [
         text
-        for other in others
+        for other in _far_sets(case)
         for text in _frame(data, other, SETS[other].label)["text"].sample(POOL // 2, random_state=0)
     ]
 

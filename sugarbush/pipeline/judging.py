@@ -17,10 +17,12 @@ from sugarbush.evaluation.likeness import likeness
 from sugarbush.evaluation.public_figures import PublicFigure
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.parts import Lineage
+from sugarbush.languages import count_words
 from sugarbush.paths import Roots
 from sugarbush.pipeline.labelled import class_sums_of
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
+from sugarbush.quality.first_look import FirstLook
 from sugarbush.randomness import public_rng
 from sugarbush.report.verdict import Teaching, Verdict, VerdictFacts, make_verdict
 
@@ -37,11 +39,13 @@ def judge(
     reader: LabelReader,
     wanted: int,
     measured: Sequence[PublicFigure] = (),
+    look: FirstLook | None = None,
 ) -> Verdict:
     """Return the verdict on a method's final texts.
 
     `reader` read `labels` and has the donated examples. `wanted` is the requested number of texts.
-    `measured` are the public figures of the texts. Guarantee: post-processing.
+    `measured` are the public figures of the texts, and `look` is the first look, which may know how
+    long the records are. Guarantee: post-processing.
     """
     final, last = lineage.final, lineage.last
     reader = reader.with_sums(class_sums_of(lineage))
@@ -69,7 +73,18 @@ def judge(
             teaching=teaching(reader, final.texts, final.codes),
             measured=measured,
             unlisted=unlisted(reader.counts),
+            lengths=_lengths(final.texts, look),
         )
+    )
+
+
+def _lengths(texts: Sequence[str], look: FirstLook | None) -> tuple[int, int] | None:
+    """Return the median numbers of words of the texts and, as the look released it, of the records;
+    None if one of them is unknown."""
+    if look is None or not look.words or not texts:
+        return None
+    return round(float(np.median([count_words(text) for text in texts]))), round(
+        float(np.median(look.words))
     )
 
 

@@ -86,6 +86,7 @@ def run_in_memory(
                 reader=reader,
                 wanted=inputs.public.texts,
                 measured=measured,
+                look=project.look,
             ),
             metadata=metadata_files(metadata),
             metadata_ids=metadata.ledger_ids,

@@ -17,6 +17,7 @@ from sugarbush.evaluation.public_figures import ACCURACY, COVERAGE, GAIN, TOPICS
 from sugarbush.quality.first_look import GOOD_FIT, POOR_FIT
 from sugarbush.quality.true_labels import LEAST_GAIN, in_percent, learned, left_out, unlearned
 
+_OTHER_LENGTH, _FAR_LENGTH = 2, 4  # ratios of two medians
 # unknown: neither the records nor donated texts could tell a good release from a worthless one
 Grade = Literal["good", "fair", "unknown", "poor"]
 _ORDER: tuple[Grade, ...] = ("good", "fair", "unknown", "poor")
@@ -59,7 +60,8 @@ class VerdictFacts:
     is the number of released texts that the records scored, or None for a method without scores.
     `unlisted` maps an attribute to the DP share of the records without one of its listed values.
     `considered` is the number of texts from which the release was chosen; None without a choice.
-    `measured` are the public figures of the release; empty if nothing was measured.
+    `measured` are the public figures of the release; empty if nothing was measured. `lengths` are
+    the median numbers of words of the release and of the records, or None if they are unknown.
     """
 
     texts: int
@@ -74,6 +76,7 @@ class VerdictFacts:
     teaching: Teaching | None = None
     measured: Sequence[PublicFigure] = ()
     unlisted: Mapping[str, float] = field(default_factory=dict)
+    lengths: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +167,8 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
     coverage = next((figure for figure in facts.measured if figure.name == COVERAGE), None)
     if coverage is not None:
         yield _of_coverage(coverage, has_donated=facts.likeness is not None)
+    if facts.lengths is not None:
+        yield from _of_lengths(*facts.lengths)
     yield from (_of_topics(figure) for figure in facts.measured if figure.name == TOPICS)
     if coverage is None or facts.likeness is not None:
         yield from _of_likeness(facts.likeness, donated=facts.donated)
@@ -198,6 +203,14 @@ def _of_coverage(figure: PublicFigure, *, has_donated: bool) -> tuple[Grade, str
     if figure.value < GOOD_FIT:
         return "fair", f"{said}; good releases have {GOOD_FIT:.0%}"
     return "good", said
+
+
+def _of_lengths(released: int, records: int) -> Iterator[tuple[Grade, str]]:
+    ratio = max(released, 1) / max(records, 1)
+    if not 1 / _OTHER_LENGTH < ratio < _OTHER_LENGTH:
+        is_far = not 1 / _FAR_LENGTH < ratio < _FAR_LENGTH
+        said = f"the texts have about {released} words, and the records about {records}"
+        yield ("poor" if is_far else "fair"), said
 
 
 def _of_topics(figure: PublicFigure) -> tuple[Grade, str]:

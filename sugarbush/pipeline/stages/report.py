@@ -138,8 +138,11 @@ def _verdict(
         reader=project.label_reader(metadata, method),
         wanted=project.settings.release.size(metadata.count),
         measured=() if figures is None else figures.by_method.get(method.name, ()),
+        look=project.look,
     )
-    return Released(verdict, tuple(ids) if figures is None else (*ids, *figures.ledger_ids))
+    looked = () if project.look is None else project.look.ledger_ids
+    measured = () if figures is None else figures.ledger_ids
+    return Released(verdict, tuple(dict.fromkeys((*ids, *measured, *looked))))
 
 
 def _map(final: Population, encode: Embed) -> EmbeddingMap:
