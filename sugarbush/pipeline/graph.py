@@ -218,6 +218,7 @@ STAGES = (
         inputs=(
             _DONATED,
             _METADATA,
+            _LOOK,
             _INITIAL,
             _ENLARGED,
             _MODELS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,7 @@ class LookRequest:
             random = None if centre is None else centre.least_similarity
             near = NearTexts(embeddings=written, random=random)
 
+            @cache  # the search for the nearest texts, for both groups
             def cells() -> Private[Any]:
                 return self._embeddings.map_batch(near.cells)
 

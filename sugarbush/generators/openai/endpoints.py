@@ -33,6 +33,7 @@ from sugarbush.generators.openai.failures import (
 
 _BURST_S = 2.0  # the rate limit allows the calls of this many seconds at once
 _FIRST_CALLS = 8
+_ANSWERS_FOR_A_CALL = 100
 _FAILURES_IN_A_ROW = 3
 _LONGEST_REST = 6  # 2**6 seconds
 
@@ -57,12 +58,13 @@ class Endpoint:
 
     `most_calls` may be in flight at once. Each answer allows one call more, up to `concurrency`. If
     a call gets no answer in time, too many calls wait in the server's queue. Then half as many are
-    allowed from now on.
+    allowed, and one more after every hundred answers, because the cause may have been short.
     """
 
     def __init__(self, client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
         self.params, self._ceiling = params, params.concurrency
         self.most_calls, self._halved_at = min(_FIRST_CALLS, params.concurrency), 0.0
+        self._answers = 0  # since the last halving
         self.in_flight, self.refuses, self.is_named = 0, False, False
         self.rests_until = self._resume_at = self._rested_at = 0.0
         self.most_tokens = params.context_tokens + params.max_tokens
@@ -86,12 +88,15 @@ class Endpoint:
         try:
             completion = await complete(self._client, body)
             self._failures, self.rests_until = 0, self._resume_at
+            self._answers += 1
+            if self._answers % _ANSWERS_FOR_A_CALL == 0:
+                self._ceiling = min(self._ceiling + 1, self.params.concurrency)
             self.most_calls = min(self.most_calls + 1, self._ceiling)
         except FAULTS as error:
             # calls from before the last time do not count: they waited together
             if isinstance(error, openai.APITimeoutError) and started >= self._halved_at:
                 self._ceiling = self.most_calls = max(1, self.most_calls // 2)
-                self._halved_at = time.monotonic()
+                self._halved_at, self._answers = time.monotonic(), 0
             self._heed(error, started)
             raise
         finally:

@@ -58,6 +58,22 @@ def test_a_slow_server_with_one_slot_answers_everything(tmp_path: Path, servers:
     assert max(server.loads[-6:]) <= 8
 
 
+def test_after_a_short_fault_a_server_gets_more_calls_again(
+    tmp_path: Path, servers: Servers
+) -> None:
+    """Eight late answers leave four calls at once, and 400 answers allow four more."""
+
+    def late_at_first(number: int, body: Body) -> Reply:
+        return completion(good_text(body), delay_s=3 if number < 8 else 0.02)
+
+    (server,) = servers({"behave": late_at_first})
+    run, _ = bench_of(tmp_path, [server])
+    answers = run.generator(timeout_s=1, concurrency=8).generate(wishes(600)).value
+    assert all(answer.text for answer in answers)
+    # late answers are still under way for 2 s
+    assert max(server.loads[-50:]) > 4
+
+
 def test_the_faster_server_gets_more_and_no_order_asks_again(
     tmp_path: Path, servers: Servers
 ) -> None:
