@@ -509,9 +509,12 @@ def test_each_pair_of_a_clique_was_measured_and_is_in_the_model(modelled, counte
     assert not any(set(one) < set(other) for one in cliques for other in cliques)
 
 
-@pytest.mark.parametrize(("mu", "joint"), [(0.02, False), (20.0, True)])
+@pytest.mark.parametrize(("mu", "joint"), [(0.002, False), (20.0, True)])
 def test_a_table_says_which_attributes_have_measured_joint_values(mu, joint):
-    """With a small budget, the model takes all attributes as independent, and says so."""
+    """With a small budget, the model takes all attributes as independent, and says so.
+
+    Of 300 tables, 5 had joint values at 0.01 and none at 0.005 and at 0.002.
+    """
     made = run(table_of(2000), mu=mu)
     assert (max(map(len, made.cliques)) > 1) == joint
     assert {name for clique in made.cliques for name in clique} == set(DOMAIN)
