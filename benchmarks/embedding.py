@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.nearest import nearest
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.evolution.nearest import nearest
 from sugarbush.generators.interface import Embed
 from sugarbush.randomness import public_rng
 

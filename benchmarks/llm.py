@@ -32,8 +32,8 @@ from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.generators.prompts import render
-from sugarbush.pipeline.settings import load_params
 from sugarbush.privacy.data_types import Released
+from sugarbush.run.settings import load_params
 from tests.integration.llm.server import KEY, MODEL
 
 ROOT = Path(__file__).parents[1]

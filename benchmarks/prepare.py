@@ -27,12 +27,12 @@ from benchmarks.scale import ATTRIBUTES, VALUES, WORDS, write_project
 from sugarbush.data.formats.rows import Reading
 from sugarbush.data.private_store import codes_frame, digest_of_frame
 from sugarbush.data.reading import file_parts
-from sugarbush.pipeline.cluster import ProcessPool
-from sugarbush.pipeline.corpus import read_corpus
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
+from sugarbush.preparation.corpus import read_corpus
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.parts import MapParts, map_parts
 from sugarbush.randomness import public_rng
+from sugarbush.run.cluster import ProcessPool
 from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 
 

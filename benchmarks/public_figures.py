@@ -25,8 +25,8 @@ import sugarbush as sb
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.evaluation import mauve_score
 from sugarbush.evaluation.public_figures import NoisyNumbers, PublicFigure, estimate
-from sugarbush.pipeline.instruments import Instruments
 from sugarbush.privacy.distances import _distances
+from sugarbush.quality.instruments import Instruments
 from sugarbush.randomness import hash_share, public_rng
 
 SETS = ("airline_tweets", "it_tickets", "yelp", "cfpb_complaints")

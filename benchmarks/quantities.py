@@ -38,11 +38,11 @@ from sugarbush.data.records import as_text
 from sugarbush.data.schema import Attribute, Schema, schema_of
 from sugarbush.evaluation.jensen_shannon import jensen_shannon_distance
 from sugarbush.evolution.starts import METADATA
-from sugarbush.pipeline.released import values_of_texts
 from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.randomness import public_rng
+from sugarbush.release.folders import values_of_texts
 from sugarbush.tables.engines import synthesize_table
 from sugarbush.tables.settings import SynthesizeMetadataSettings
 

@@ -31,6 +31,12 @@ import pandas as pd
 from sugarbush.privacy.binomial import BoundedShare, share
 from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.randomness import hash_share, public_rng
+from sugarbush.redactor.cache import default_redactor
+from sugarbush.redactor.detector import LearnedDetector
+from sugarbush.redactor.rewriting import Rewriter, redact_file
+from sugarbush.redactor.texts import joined_pieces
+from sugarbush.redactor.train import OWN_LABELS, Recipe, train_redactor
+from sugarbush.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE
 from sugarbush.training.crt.confidentiality import bayesian
 from sugarbush.training.crt.dedup import mask_duplicates
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
@@ -39,12 +45,6 @@ from sugarbush.training.crt.policies import INSTALLED, REGEX, make_policy
 from sugarbush.training.crt.recall import LabelledText, distinct_secret, measure
 from sugarbush.training.crt.redact import PAPER_THRESHOLD, Policy, TextSpan
 from sugarbush.training.crt.sentences import Sentence
-from sugarbush.training.redactor.cache import default_redactor
-from sugarbush.training.redactor.detector import LearnedDetector
-from sugarbush.training.redactor.rewriting import Rewriter, redact_file
-from sugarbush.training.redactor.texts import joined_pieces
-from sugarbush.training.redactor.train import OWN_LABELS, Recipe, train_redactor
-from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE
 
 
 @dataclass(frozen=True)

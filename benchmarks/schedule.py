@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.pipeline.cluster import Dask
 from sugarbush.randomness import public_rng
+from sugarbush.run.cluster import Dask
 
 SPAN_BYTES = 2**25  # of a part of prepare
 PART_RECORDS, DIM, ATTRIBUTES, TEXT_BYTES = 16_384, 384, 8, 600

@@ -27,7 +27,7 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
-from sugarbush.evolution.nearest import nearest
+from sugarbush.embedding.nearest import nearest
 from sugarbush.randomness import public_rng
 
 DIM = 384

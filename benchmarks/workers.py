@@ -20,9 +20,9 @@ from distributed import LocalCluster
 from benchmarks.scale import invented_records, vocabulary
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.pipeline.cluster import Dask, ProcessPool
 from sugarbush.privacy.parts import MapParts
 from sugarbush.randomness import public_rng
+from sugarbush.run.cluster import Dask, ProcessPool
 
 PART = 64
 CpuByWorker = dict[int, float]

@@ -21,8 +21,9 @@ from sugarbush.evaluation import (
     mauve_score,
     train_classifier,
 )
-from sugarbush.pipeline import corpus_of_project, open_project, parse_params
+from sugarbush.pipeline import corpus_of_project, open_project
 from sugarbush.randomness import public_rng
+from sugarbush.run import parse_params
 
 # The ledger of a run is in shared memory, because its writes to a disk would take as long as the
 # run.

@@ -43,8 +43,8 @@ from research.leakage_points import NAME, Points, file_of
 from sugarbush.data import is_missing, read_rows
 from sugarbush.errors import InputError
 from sugarbush.paths import Roots, atomic_file, find_input, make_private, state_root
-from sugarbush.pipeline import run_with_error_report
 from sugarbush.privacy import Purpose, digest_of, make_dataset_fingerprint, state_key
+from sugarbush.run import run_with_error_report
 from sugarbush.training import (
     THRESHOLD,
     LabelledText,

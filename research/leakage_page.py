@@ -21,7 +21,7 @@ from research.leakage_points import NAME, Points
 from research.report.curves import dvc_template, render_curve_page
 from sugarbush.errors import MissingInputError
 from sugarbush.paths import Roots, atomic_file, make_private
-from sugarbush.pipeline import run_with_error_report
+from sugarbush.run import run_with_error_report
 
 
 def run(base: Path, file: Path) -> None:

@@ -18,7 +18,7 @@ from research.leakage.grid import LeakageGrid, LeakagePoint, Sizes, load_grid, p
 from sugarbush.data import digest_of_files
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots, atomic_file, make_private
-from sugarbush.pipeline import run_with_error_report
+from sugarbush.run import run_with_error_report
 
 NAME = "leakage"
 

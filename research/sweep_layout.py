@@ -26,7 +26,7 @@ import yaml
 
 from research.sweep_points import Point, Sweep, kind_of, load_fields, load_sweep, points
 from sugarbush.paths import Roots, atomic_file, make_private
-from sugarbush.pipeline import FILE, complete_fields, run_with_error_report
+from sugarbush.run import FILE, complete_fields, run_with_error_report
 
 NAME = "sweep"
 GROUND = "ground"

@@ -24,8 +24,8 @@ from pydantic import AfterValidator, Field, ValidationError
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.methods import method_class
-from sugarbush.pipeline import ProjectSettings, parse_params
 from sugarbush.privacy import Purpose
+from sugarbush.run import ProjectSettings, parse_params
 from sugarbush.settings import Section
 
 _Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]

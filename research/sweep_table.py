@@ -27,7 +27,8 @@ from research.sweep_report import FINAL, OVER_TEXTS, REAL, SweepPage, headline, 
 from sugarbush.errors import MissingInputError
 from sugarbush.generators import Usage
 from sugarbush.paths import Roots, atomic_file, make_private
-from sugarbush.pipeline import final_folder, first_folder, run_with_error_report
+from sugarbush.release import final_folder, first_folder
+from sugarbush.run import run_with_error_report
 
 NAME = "sweep_table"
 

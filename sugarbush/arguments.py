@@ -138,7 +138,7 @@ def _literal(value: str) -> str:
 @cache
 def _sections() -> dict[str, frozenset[str]]:
     """Return the names of the settings of each section."""
-    from sugarbush.pipeline.settings import ProjectSettings
+    from sugarbush.run.settings import ProjectSettings
 
     names_by_section = {}
     for name, field in ProjectSettings.model_fields.items():

@@ -20,9 +20,9 @@ from filelock import FileLock
 
 from sugarbush.methods.interface import Method
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.run_stage import execute
+from sugarbush.run.context import Project
 from tests.integration.project import (
     SMALL_EVOLUTION,
     TINY_ENCODER,

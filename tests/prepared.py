@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from sugarbush.data.private_store import PrivateStore
-from sugarbush.pipeline.corpus import read_corpus
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
+from sugarbush.preparation.corpus import read_corpus
 from tests.settings import params
 
 ROWS = [

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.settings import ProjectSettings, default_fields, parse_params
+from sugarbush.run.settings import ProjectSettings, default_fields, parse_params
 
 ROOT = Path(__file__).parents[1]
 M = TypeVar("M", bound=Method)

@@ -24,8 +24,8 @@ from sugarbush.errors import InputError, ParamsError
 from sugarbush.generators.interface import GeneratorSettings
 from sugarbush.pipeline.in_memory import Corpus, prepare_corpus
 from sugarbush.pipeline.in_memory_settings import settings_of_frame
-from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.run.settings import ProjectSettings
 
 A_GENERATOR = 'sb.OpenAI(model="my-model")'
 

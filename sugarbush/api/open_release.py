@@ -16,8 +16,8 @@ from sugarbush.arguments import names_arguments
 from sugarbush.data.remote import File, RemotePath, is_remote
 from sugarbush.errors import InputError, MissingInputError, ParamsError
 from sugarbush.json_lines import read_json_lines
-from sugarbush.pipeline.released import columns_left_out, frame_of_values
 from sugarbush.publication.folder import texts_in
+from sugarbush.release.folders import columns_left_out, frame_of_values
 from sugarbush.report.downloads import LINES, PARQUET, all_texts
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _left_out(file: File) -> list[str]:
     """Return the columns that no outlet gives out, for the texts that a stage wrote."""
     if isinstance(file, RemotePath) or not (file.parent / "labels.json").exists():
         return []
-    from sugarbush.pipeline.public_quality import given_labels  # slow to import
+    from sugarbush.quality.public_quality import given_labels  # slow to import
 
     with _reading(file):
         return sorted(columns_left_out(given_labels(file.parent)))

@@ -82,7 +82,7 @@ class Profile:
     def save(self, folder: Path | str, *, subject: str | None = None) -> None:
         """Write profile.json, profile.html and schema.yaml into a folder."""
         from sugarbush.profiling.draft import draft_from_profile, schema_text
-        from sugarbush.report.profile_page import render_profile
+        from sugarbush.profiling.page import render_profile
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def profile(
     (['north', 'south'], True)
     """
     from sugarbush.data.private_columns import private_name, private_names
-    from sugarbush.pipeline.profiling import profile_of_frame, refuse_uncounted  # slow
+    from sugarbush.profiling.requests import profile_of_frame, refuse_uncounted  # slow
 
     frame = pandas_frame("the corpus", frame).rename(columns=str)
     form = None if isinstance(text, str) else _form(text)

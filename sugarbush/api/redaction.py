@@ -64,7 +64,7 @@ def redact(
     >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts
     ('Call <MASK> today',)
     """
-    from sugarbush.training.redactor.rewriting import Rewriter
+    from sugarbush.redactor.rewriting import Rewriter
 
     every = list(require_texts("texts", texts))
     require_list("detectors", detectors)

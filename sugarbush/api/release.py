@@ -17,12 +17,12 @@ from sugarbush.evolution.parts import Lineage
 from sugarbush.html_table import html_table
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.finished_run import FinishedRun
-from sugarbush.pipeline.released import readable, texts_as_lines, write_release, write_texts
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.entries import composed_epsilon
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.spending import spending_of
-from sugarbush.publication.columns import typed_table
+from sugarbush.release.columns import typed_table
+from sugarbush.release.folders import readable, texts_as_lines, write_release, write_texts
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 
@@ -134,7 +134,7 @@ class Release:
         release of the dataset was published. With `another`, this release is published, too, and
         both are counted.
         """
-        from sugarbush.pipeline.publish import publish_finished
+        from sugarbush.publication.publish import publish_finished
         from sugarbush.publication.upload import checked_target, upload
 
         target = Path(folder)

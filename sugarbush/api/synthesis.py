@@ -21,10 +21,10 @@ from sugarbush.methods.mosaic import Mosaic
 from sugarbush.pipeline.in_memory import Corpus
 from sugarbush.pipeline.in_memory_settings import settings_of_run
 from sugarbush.pipeline.run_in_memory import run_in_memory
-from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.usable_inputs import require_packages, require_usable_inputs
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.registry import METHODS, use_class
+from sugarbush.run.settings import ProjectSettings
+from sugarbush.run.usable_inputs import require_packages, require_usable_inputs
 
 
 @names_arguments

@@ -30,11 +30,11 @@ from sugarbush.data.schema import Schema
 from sugarbush.data.split import Unmatched, unmatched_values
 from sugarbush.errors import InputError, ParamsError, PrivateFactWarning, SchemaError
 from sugarbush.evolution.starts import LABELS, METADATA
-from sugarbush.pipeline.released import frame_of_values, values_of
 from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.randomness import public_rng
+from sugarbush.release.folders import frame_of_values, values_of
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 
 _MOST_RECORDS = 10**6

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 import yaml
 
-from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.errors import InputError
+from sugarbush.project.assignments import changed_settings, write_settings
 
 # The options of `sugarbush init` and the fields of the form that contain their values.
 _FIELD_OF_OPTION = {

@@ -23,8 +23,8 @@ from sugarbush.app.step_texts import EstimateStep, GeneratorStep, SchemaStep
 from sugarbush.errors import ParamsError, SugarbushError
 from sugarbush.loopback import LoopbackHandler, LoopbackServer
 from sugarbush.paths import Roots
-from sugarbush.pipeline.entry_point import format_error
 from sugarbush.report.templating import inlined
+from sugarbush.run.error_report import format_error
 
 STEPS: Final[tuple[Step, ...]] = (
     DataStep(), PrivacyStep(), ProfileStep(), SchemaStep(), GeneratorStep(), EstimateStep(),

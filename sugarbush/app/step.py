@@ -14,11 +14,11 @@ from rich.console import Console
 from sugarbush.app.forms import Form, as_yaml
 from sugarbush.app.jobs import Jobs
 from sugarbush.errors import SugarbushError
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.settings import FILE, ProjectSettings, value_at
+from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.entries import composed_epsilon
+from sugarbush.run.context import Project
+from sugarbush.run.settings import FILE, ProjectSettings, value_at
 from sugarbush.settings import has_secret
 
 _WIDTH = 88

@@ -18,9 +18,6 @@ from sugarbush.app.step import (
     or_message,
     quiet_console,
 )
-from sugarbush.cli.drafts import is_unedited
-from sugarbush.cli.init import OwnData, create_project, own_data, with_form
-from sugarbush.cli.profiles import PAGE
 from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
 from sugarbush.data.remote import Source, source_of
@@ -29,11 +26,14 @@ from sugarbush.data.shapes.interface import Shape
 from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import ParamsError, SugarbushError
 from sugarbush.paths import Roots
-from sugarbush.pipeline.profiling import form_of_project
-from sugarbush.pipeline.project import Project
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.unit import Unit
+from sugarbush.profiling.requests import form_of_project
+from sugarbush.project.create import OwnData, create_project, own_data, with_form
+from sugarbush.project.drafts import is_unedited
+from sugarbush.project.profiles import PAGE
 from sugarbush.report.statements import belief, highest_chance
+from sugarbush.run.context import Project
 
 _FILE, _TEXT, _ID = "prepare.file", "prepare.text_column", "prepare.id_column"
 _USER, _DONATED = "prepare.user_column", "prepare.donated"

@@ -18,15 +18,15 @@ from sugarbush.app.step import (
     budget_lines,
     or_message,
 )
-from sugarbush.cli.profiles import PAGE
 from sugarbush.errors import ParamsError, SugarbushError
 from sugarbush.paths import Roots
-from sugarbush.pipeline.judging import read_verdicts
 from sugarbush.pipeline.own_charges import spending_of_project
-from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages.fingerprint import has_old_card
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.project.profiles import PAGE
+from sugarbush.quality.judge import read_verdicts
 from sugarbush.report.settings import PublicationSettings
+from sugarbush.run.context import Project
 from sugarbush.settings import SECRET, has_secret, meanings
 
 _LABELS = {"url": "URL", "source_access": "Access to the private texts",

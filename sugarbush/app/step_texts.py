@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 from sugarbush.app.forms import Form, save
 from sugarbush.app.step import App, Question, Step, Values, text_console
 from sugarbush.attributes.placeholders import placeholders
-from sugarbush.cli.checks import example_is_made
-from sugarbush.cli.estimates import show_estimate
 from sugarbush.data.schema import load_schema
 from sugarbush.data.settings import is_in_example
 from sugarbush.errors import ParamsError, SchemaError, SugarbushError
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.paths import atomic_file
-from sugarbush.pipeline.profiling import form_of_project
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.profiling.requests import form_of_project
+from sugarbush.project.check import example_is_made
+from sugarbush.project.estimate import show_estimate
+from sugarbush.run.settings import ProjectSettings
 
 _SOURCES = "generator.pool.sources"
 _FIELDS = {

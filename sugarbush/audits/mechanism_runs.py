@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.audits.dpsgd_run import train_on_canaries
+from sugarbush.evaluation.first_look import CENTRE, KINDS, look_requests
+from sugarbush.evaluation.fit import CELLS, UNIT, NearTexts, steps_of
 from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
 from sugarbush.evolution.parts import Candidates, Records
 from sugarbush.evolution.scorers import KernelScorer
@@ -40,8 +42,6 @@ from sugarbush.privacy.mechanisms import (
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
-from sugarbush.quality.first_look import CENTRE, KINDS, look_requests
-from sugarbush.quality.fit import CELLS, UNIT, NearTexts, steps_of
 from sugarbush.randomness import public_rng
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 

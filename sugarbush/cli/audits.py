@@ -37,11 +37,11 @@ from sugarbush.audits.method_audit import (
 from sugarbush.audits.noise_faults import Fault
 from sugarbush.errors import ParamsError, PrivacyError
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages.audit import audit_corpus
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.registry import METHODS, plugin_names
+from sugarbush.run.context import Project
 
 # The lower bound is valid only for a total of at most 1 / (2 delta) canaries.
 _MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES

@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
-from sugarbush.pipeline.project import rehearsal_file
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
+from sugarbush.run.context import rehearsal_file
 
 ANSWERS, LABELS = "generator", "labels"
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sugarbush.errors import MissingInputError, ParamsError, StorageError
 from sugarbush.paths import OWN_LABELS, Roots, checkout_root
-from sugarbush.pipeline.settings import FILE
+from sugarbush.run.settings import FILE
 
 _PRIVATE = {("data", "private"), ("reports", "internal")}  # the last parts of their paths
 

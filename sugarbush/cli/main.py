@@ -12,14 +12,14 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from sugarbush.cli.example_name import Example
 from sugarbush.closed_output import output_may_close
 from sugarbush.errors import ParamsError
 from sugarbush.paths import OWN_LABELS
+from sugarbush.project.example_name import Example
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 if TYPE_CHECKING:
-    from sugarbush.pipeline.project import Project
+    from sugarbush.run.context import Project
 
 
 class Commands(TyperGroup):
@@ -36,7 +36,7 @@ class Commands(TyperGroup):
         except Exception as error:  # the message of an error may quote a text
             if type(error).__module__.partition(".")[0] in {"typer", "click"}:
                 raise
-            from sugarbush.pipeline.entry_point import format_error
+            from sugarbush.run.error_report import format_error
 
             message, code = format_error(error)
             print(f"sugarbush: {message}", file=sys.stderr)
@@ -86,8 +86,8 @@ def options(
 
 def _changed_project(settings: Path | None, assignments: list[str] | None) -> Project:
     """Open the project in this folder with changed settings, which are not written to any file."""
-    from sugarbush.cli.settings import changed_settings
-    from sugarbush.pipeline.project_in_folder import open_project
+    from sugarbush.pipeline.opening import open_project
+    from sugarbush.project.assignments import changed_settings
 
     changed = changed_settings(BASE, overlay=settings, assignments=assignments or ())
     return open_project(BASE, settings=changed.params)
@@ -183,7 +183,7 @@ def init(
     file, and a schema is drafted from its column names and the donated examples. Without
     `--profile`, no private text or value is read. An existing file that differs is not overwritten.
     """
-    from sugarbush.cli.init import create_project, own_data, update_project
+    from sugarbush.project.create import create_project, own_data, update_project
 
     given = {
         "text_column": text,
@@ -231,7 +231,7 @@ def profile(
     restored and costs nothing. Writes data/released/profile and reports/public/profile.html.
     `sugarbush schema draft` then drafts a schema from the profile.
     """
-    from sugarbush.cli import profiles
+    from sugarbush.project import profiles
 
     profiles.make_profile(_changed_project(settings, assignments), Console(), force=force)
 
@@ -254,7 +254,7 @@ def check(
     judges them: good, fair or poor. The answers are cached, so another check sends nothing. Changes
     no setting. Exit code 2: something in your input must be fixed, or the texts are poor.
     """
-    from sugarbush.cli import checks
+    from sugarbush.project import check as checks
 
     checks.run_checks(_changed_project(settings, assignments), Console(), internal=internal)
 
@@ -281,8 +281,8 @@ def run(
     skipped, and finished results are restored. Both spend no budget. Changed settings (`-S`,
     `--settings`) are written to params.yaml.
     """
-    from sugarbush.cli import runs
-    from sugarbush.cli.settings import changed_settings, write_settings
+    from sugarbush.project import run as runs
+    from sugarbush.project.assignments import changed_settings, write_settings
 
     changed = changed_settings(BASE, overlay=settings, assignments=assignments or ())
     write_settings(BASE, changed)
@@ -382,7 +382,7 @@ def budget(
     ] = None,
 ) -> None:
     """Show the dataset's ledger, its path, and the budget that a run would spend."""
-    from sugarbush.cli import budgets
+    from sugarbush.project import budget as budgets
 
     project = _changed_project(settings, assignments)
     if accept and not repair:
@@ -399,7 +399,7 @@ def budget(
 @app.command()
 def estimate(settings: Settings = None, assignments: Assignments = None) -> None:
     """Estimate the calls, tokens, cost and time of a run. Sends nothing."""
-    from sugarbush.cli import estimates
+    from sugarbush.project import estimate as estimates
 
     estimates.show_estimate(_changed_project(settings, assignments), Console())
 
@@ -624,7 +624,7 @@ def draft(
     With a profile (`sugarbush profile`), its columns and topics become attributes. Otherwise, those
     of the file `prepare.donated` do. The private file is not read, and no budget is spent.
     """
-    from sugarbush.cli import drafts
+    from sugarbush.project import drafts
 
     project = _changed_project(settings, assignments)
     drafts.write_draft(project, subject=subject, output=output, seed=seed, console=Console())

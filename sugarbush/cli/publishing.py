@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.publish import describe, publish_project
+from sugarbush.pipeline.opening import open_project
+from sugarbush.publication.publish import describe, publish_project
 from sugarbush.publication.upload import checked_target, upload
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 from rich.console import Console
 
-from sugarbush.cli.settings import changed_settings, changed_text, write_settings
 from sugarbush.errors import ParamsError
-from sugarbush.pipeline.settings import FILE
+from sugarbush.project.assignments import changed_settings, changed_text, write_settings
 from sugarbush.report.settings import PublicationSettings
+from sugarbush.run.settings import FILE
 from sugarbush.settings import meanings
 
 _SECTION = "publication"

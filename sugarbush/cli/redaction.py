@@ -11,16 +11,16 @@ from rich.table import Table
 
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import state_root
+from sugarbush.redactor import cache
+from sugarbush.redactor.labels import for_training, kind_of_label, open_labels
+from sugarbush.redactor.page import LabelServer
+from sugarbush.redactor.rewriting import Rewriter, redact_file
+from sugarbush.redactor.train import OWN_LABELS, Recipe, train_redactor
+from sugarbush.redactor.values import SECRET_KINDS
 from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.policies import make_policy
 from sugarbush.training.crt.recall import load_labelled, shown_labels
 from sugarbush.training.device import open_device
-from sugarbush.training.redactor import cache
-from sugarbush.training.redactor.labels import for_training, kind_of_label, open_labels
-from sugarbush.training.redactor.page import LabelServer
-from sugarbush.training.redactor.rewriting import Rewriter, redact_file
-from sugarbush.training.redactor.train import OWN_LABELS, Recipe, train_redactor
-from sugarbush.training.redactor.values import SECRET_KINDS
 
 
 def redact(

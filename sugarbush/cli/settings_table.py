@@ -21,7 +21,7 @@ from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.endpoint_settings import SHARED_BY_ENDPOINTS
 from sugarbush.methods.settings import MethodsSection
-from sugarbush.pipeline.settings import (
+from sugarbush.run.settings import (
     FILE,
     ProjectSettings,
     complete_fields,

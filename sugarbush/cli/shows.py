@@ -21,14 +21,14 @@ from sugarbush.errors import FailureError, MissingInputError, ParamsError
 from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
-from sugarbush.pipeline.corpus_findings import dropped_rows
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.public_quality import given_lines
-from sugarbush.pipeline.released import final_folder, method_folder, text_of_row
-from sugarbush.pipeline.settings import FILE, load_params
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages.fingerprint import ROUNDING, old_card_notice
+from sugarbush.preparation.findings import dropped_rows
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.quality.public_quality import given_lines
+from sugarbush.release.folders import final_folder, method_folder, text_of_row
+from sugarbush.run.context import Project
+from sugarbush.run.settings import FILE, load_params
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
 _REQUESTED = "requested_"

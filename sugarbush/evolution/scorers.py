@@ -18,9 +18,9 @@ from sugarbush.data.class_sums import (
     classes_of,
 )
 from sugarbush.data.schema import Schema
+from sugarbush.embedding.nearest import nearest, nearest_few, within_label
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.kernel_scores import RESOLUTION, KernelScores
-from sugarbush.evolution.nearest import nearest, nearest_few, within_label
 from sugarbush.evolution.parts import Candidates, Records, Scorer, Scores
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram

@@ -26,9 +26,10 @@ from sugarbush.evolution.parts import Scored
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.public_quality import given_labels
-from sugarbush.pipeline.released import (
+from sugarbush.pipeline.opening import open_project
+from sugarbush.pipeline.stages.fingerprint import old_card_notice
+from sugarbush.quality.public_quality import given_labels
+from sugarbush.release.folders import (
     donated_frame,
     read_lineage,
     read_metadata,
@@ -36,8 +37,7 @@ from sugarbush.pipeline.released import (
     readable,
     values_of,
 )
-from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
-from sugarbush.pipeline.stages.fingerprint import old_card_notice
+from sugarbush.run.settings import FILE, ProjectSettings, load_params
 
 
 @dataclass(frozen=True, kw_only=True)

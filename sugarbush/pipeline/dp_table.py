@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.paths import Roots, require
-from sugarbush.pipeline.released import read_ledger_ids
 from sugarbush.privacy.data_types import Released
+from sugarbush.release.folders import read_ledger_ids
 from sugarbush.report.model import DpCounts
 from sugarbush.tables.dp_table import DpTable, Measurement
 

@@ -21,20 +21,20 @@ from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.methods.interface import FinalSet, Initial, Method
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.measuring import FILE as FIGURES
-from sugarbush.pipeline.measuring import STAGE as MEASURE
-from sugarbush.pipeline.measuring import MeasuredFigures
 from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
 from sugarbush.pipeline.method_output import write_final_set, write_first_candidates
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.public_quality import quality_of
-from sugarbush.pipeline.rehearsal import require_rehearsal
-from sugarbush.pipeline.released import write_release
-from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.quality.measure import FILE as FIGURES
+from sugarbush.quality.measure import STAGE as MEASURE
+from sugarbush.quality.measure import MeasuredFigures
+from sugarbush.quality.public_quality import quality_of
+from sugarbush.rehearsal.rehearse import require_rehearsal
+from sugarbush.release.folders import write_release
 from sugarbush.report.model import PublicData, ReleaseFacts
 from sugarbush.report.verdict import Verdict
+from sugarbush.run.context import Project
+from sugarbush.run.settings import ProjectSettings
 
 
 def metadata_files(metadata: DrawnMetadata) -> dict[str, bytes]:

@@ -30,13 +30,13 @@ from sugarbush.errors import (
 )
 from sugarbush.paths import Roots, find_input, make_owner_only
 from sugarbush.pipeline import run_with_parent
-from sugarbush.pipeline.choices import environment_for
 from sugarbush.pipeline.dvc_lock import restore_lock
-from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+from sugarbush.pipeline.opening import open_project
 from sugarbush.progress import FLOW_VARIABLE, read_line
+from sugarbush.run.choices import environment_for
+from sugarbush.run.error_report import LAST, LOG, QUIET_VARIABLE
+from sugarbush.run.settings import FILE, ProjectSettings, load_params
 
 FIRST = "fingerprint"
 _SHOWN_TEXTS, _SHOWN_CHARACTERS = 10, 300  # in Prefect's artifact
@@ -317,7 +317,7 @@ def result_lines(folder: Path = Path()) -> list[str]:
 
     A flow logs them, because Prefect's page of a run shows the log first.
     """
-    from sugarbush.pipeline.judging import read_verdicts
+    from sugarbush.quality.judge import read_verdicts
     from sugarbush.report.templating import upper_bound
 
     roots = Roots(folder)
@@ -346,8 +346,8 @@ def report_markdown(folder: Path, settings: ProjectSettings) -> str:
     Browsers refuse a link from Prefect's page to a file, so the artifact shows the report itself.
     """
     from sugarbush.data.schema import load_schema
-    from sugarbush.pipeline.judging import read_verdicts
-    from sugarbush.pipeline.released import text_of_row
+    from sugarbush.quality.judge import read_verdicts
+    from sugarbush.release.folders import text_of_row
     from sugarbush.report.downloads import texts_name
 
     roots, schema = Roots(folder), load_schema(find_input(folder, settings.prepare.schema_))
@@ -369,7 +369,7 @@ def report_markdown(folder: Path, settings: ProjectSettings) -> str:
 def refuse_poor_release(folder: Path = Path()) -> None:
     """Raise RefusedReleaseError if the rule refuses the finished release, and PoorReleaseError if
     the release is poor. Both are public."""
-    from sugarbush.pipeline.judging import require_accepted, require_not_poor
+    from sugarbush.quality.judge import require_accepted, require_not_poor
 
     require_accepted(Roots(folder))
     require_not_poor(Roots(folder), load_params(folder / FILE))

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sugarbush.pipeline.corpus_findings import CHARACTERS_PER_TOKEN, CorpusFindings
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.rehearsal import Rehearsal
+from sugarbush.preparation.findings import CHARACTERS_PER_TOKEN, CorpusFindings
 from sugarbush.progress import working
+from sugarbush.rehearsal.rehearse import Rehearsal
+from sugarbush.run.context import Project
 
 _STAGE_MINUTES: Final = 0.1  # imports and start of a stage
 _PROBES: Final = 48

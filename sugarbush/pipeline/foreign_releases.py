@@ -24,9 +24,9 @@ from sugarbush.errors import LedgerError
 from sugarbush.paths import Roots
 from sugarbush.pipeline.dvc_lock import LOCK
 from sugarbush.pipeline.graph import STAGES, STAMPS
-from sugarbush.pipeline.released import all_releases
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.snapshots import Snapshots
+from sugarbush.release.folders import all_releases
 
 _SETTINGS = f"{STAMPS}/settings.json"
 _SPENDING = {stage.name for stage in STAGES if stage.spends}

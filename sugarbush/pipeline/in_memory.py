@@ -41,18 +41,18 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import MissingInputError, ParamsError, PrivacyError
 from sugarbush.evolution.targets import Donated
 from sugarbush.generators.interface import GeneratorContext
-from sugarbush.pipeline.corpus import SplitCorpus
-from sugarbush.pipeline.corpus_findings import dropped_rows
-from sugarbush.pipeline.preflight import check_without_metadata
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.rehearsal import require_good_rehearsal
-from sugarbush.pipeline.settings import ProjectSettings, parse_params
+from sugarbush.pipeline.opening import open_project
+from sugarbush.preparation.corpus import SplitCorpus
+from sugarbush.preparation.findings import dropped_rows
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
+from sugarbush.rehearsal.preflight import check_without_metadata
+from sugarbush.rehearsal.rehearse import require_good_rehearsal
+from sugarbush.run.context import Project
+from sugarbush.run.settings import ProjectSettings, parse_params
 from sugarbush.versions import EXTRACTION
 
 

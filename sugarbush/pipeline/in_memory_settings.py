@@ -9,8 +9,8 @@ from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import GeneratorSettings
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.run.settings import ProjectSettings, parse_params
 
 
 def settings_of_frame(

@@ -14,17 +14,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush import versions
+from sugarbush.evaluation.first_look import NAMES as LOOK
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.evolution.starts import LABELS, METADATA
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import metadata_in
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.results import LEDGER_IDS, ResultStore
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.quality.first_look import NAMES as LOOK
 from sugarbush.randomness import public_rng
+from sugarbush.release.folders import metadata_in
+from sugarbush.run.context import Project
 from sugarbush.tables.engines import synthesize_table
 
 STAGE = "synthesize_metadata"

@@ -18,10 +18,10 @@ from sugarbush.evolution.population import save_population
 from sugarbush.methods.interface import FinalSet, Initial, Method
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.graph import stage_named
-from sugarbush.pipeline.labelled import with_labels
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import method_folder, read_metadata, write_release, write_texts
 from sugarbush.privacy.key import random_id
+from sugarbush.release.folders import method_folder, read_metadata, write_release, write_texts
+from sugarbush.release.labelled import with_labels
+from sugarbush.run.context import Project
 
 
 @contextmanager

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sugarbush.errors import MissingInputError
 from sugarbush.paths import require
-from sugarbush.pipeline.measuring import FILE as FIGURES
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import FILE as RELEASE
-from sugarbush.pipeline.released import final_folder, read_ledger_ids
 from sugarbush.privacy.spending import Spending, spending_of
+from sugarbush.quality.measure import FILE as FIGURES
+from sugarbush.release.folders import FILE as RELEASE
+from sugarbush.release.folders import final_folder, read_ledger_ids
+from sugarbush.run.context import Project
 
 
 def charges_of_texts(project: Project) -> tuple[str, ...]:

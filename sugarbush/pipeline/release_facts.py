@@ -17,7 +17,6 @@ from sugarbush.evolution.starts import TABLE
 from sugarbush.generators.interface import GeneratorFacts
 from sugarbush.methods.interface import Method, card_remarks
 from sugarbush.paths import last_part
-from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.entries import ACCEPTED
 from sugarbush.privacy.ledger import Ledger
@@ -31,6 +30,7 @@ from sugarbush.privacy.spending import spending_of
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import PublicQuality, ReleaseFacts
+from sugarbush.run.settings import ProjectSettings
 
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 

@@ -20,18 +20,18 @@ from sugarbush.methods.interface import (
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject
-from sugarbush.pipeline.judging import judge
-from sugarbush.pipeline.labelled import with_labels
-from sugarbush.pipeline.looking import LookRequest, require_fit
-from sugarbush.pipeline.measuring import MeasuredFigures, MeasuredRelease, measure
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.method_stages import evolved, first_candidates, generated
-from sugarbush.pipeline.preflight import preflight
-from sugarbush.pipeline.rehearsal import alternatives, rehearse
-from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.reservation import Reservation
-from sugarbush.quality.true_labels import with_true_labels
+from sugarbush.quality.judge import judge
+from sugarbush.quality.look import LookRequest, require_fit
+from sugarbush.quality.measure import MeasuredFigures, MeasuredRelease, measure
+from sugarbush.rehearsal.preflight import preflight
+from sugarbush.rehearsal.rehearse import alternatives, rehearse
+from sugarbush.release.labelled import with_labels
+from sugarbush.report.true_labels import with_true_labels
+from sugarbush.run.settings import ProjectSettings
 
 
 def run_in_memory(

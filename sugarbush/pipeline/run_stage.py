@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from sugarbush.closed_output import output_may_close
 from sugarbush.pipeline.dvc_lock import copy_lock
 from sugarbush.pipeline.stage import Stage
-from sugarbush.pipeline.tracking import tracked
+from sugarbush.tracking.stages import tracked
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.methods.interface import Method
-    from sugarbush.pipeline.project import Project
+    from sugarbush.run.context import Project
 
 
 def execute(stage: Stage, project: Project, method: Method | None = None) -> None:
@@ -53,9 +53,9 @@ def run_stage(name: str) -> None:
 
     die_with_dvc()  # must come before the slow imports below
     gc.set_threshold(50_000, 20, 20)  # objects of imports live until the end of the process
-    from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
-    from sugarbush.pipeline.settings import FILE, load_params
+    from sugarbush.run.error_report import run_with_error_report
+    from sugarbush.run.settings import FILE, load_params
 
     stage = stage_named(name)
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
@@ -70,7 +70,7 @@ def run_stage(name: str) -> None:
         if not stage.is_needed(settings, method):
             stage.skip(base, method)
             return
-        from sugarbush.pipeline.project_in_folder import open_project  # slow
+        from sugarbush.pipeline.opening import open_project  # slow
 
         execute(stage, open_project(base, settings=settings), method)
 

@@ -15,7 +15,7 @@ from sugarbush.paths import atomic_directory
 
 if TYPE_CHECKING:
     from sugarbush.methods.interface import Method
-    from sugarbush.pipeline.settings import ProjectSettings
+    from sugarbush.run.settings import ProjectSettings
 
 SKIP_MARKER = "not_needed.txt"
 _OF_RECORDS = ("prepare", "train_texts", "extract_metadata", "train_codes")  # stamps

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sugarbush.data.schema import Schema
-from sugarbush.publication.columns import Column, TypedTable
+from sugarbush.release.columns import Column, TypedTable
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sugarbush.publication.columns import Column
 from sugarbush.publication.content import Publication
+from sugarbush.release.columns import Column
 
 _TYPES = {
     "int64": "sc:Integer",

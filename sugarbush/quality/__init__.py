@@ -1,1 +1,1 @@
-"""Measured quality: how like the records texts are, inside the guarantee."""
+"""Looks at the fit of the generator, measures a release, and judges it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from sugarbush.evaluation.first_look import GOOD_FIT
 from sugarbush.evaluation.public_figures import (
     ACCURACY,
     COVERAGE,
@@ -15,9 +16,8 @@ from sugarbush.evaluation.public_figures import (
     TOPICS,
     PublicFigure,
 )
-from sugarbush.quality.first_look import GOOD_FIT
-from sugarbush.quality.true_labels import in_percent, learned, left_out, unlearned
 from sugarbush.report.model import PublicQuality
+from sugarbush.report.true_labels import in_percent, learned, left_out, unlearned
 
 NOT_MEASURED = (
     "Nothing about the quality of the texts was measured inside the guarantee (evaluate.public is "

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from sugarbush.attributes.reader import ReadAttribute
+from sugarbush.evaluation.first_look import GOOD_FIT, POOR_FIT
 from sugarbush.evaluation.likeness import LEAST_DONATED, Likeness
 from sugarbush.evaluation.public_figures import ACCURACY, COVERAGE, GAIN, TOPICS, PublicFigure
-from sugarbush.quality.first_look import GOOD_FIT, POOR_FIT
-from sugarbush.quality.true_labels import LEAST_GAIN, in_percent, learned, left_out, unlearned
+from sugarbush.report.true_labels import LEAST_GAIN, in_percent, learned, left_out, unlearned
 
 _OTHER_LENGTH, _FAR_LENGTH = 2, 4  # ratios of two medians
 # unknown: neither the records nor donated texts could tell a good release from a worthless one

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import strategies as st
 
 from sugarbush.data.schema import load_schema, schema_of
-from sugarbush.pipeline.settings import load_params, parse_params
+from sugarbush.run.settings import load_params, parse_params
 from tests.fuzz.damage import (
     SECRET,
     bytes_like,

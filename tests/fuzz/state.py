@@ -21,7 +21,6 @@ from sugarbush.generators.openai.batch_jobs import BatchJob, jobs_with, save_job
 from sugarbush.generators.openai.cost import Meter, read_journal, spending_by_batch
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.paths import Roots
-from sugarbush.pipeline.released import charges_of_releases, entries_of_releases
 from sugarbush.privacy.accounting import gaussian_mu
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.entries import ACCEPTED, Entry
@@ -32,6 +31,7 @@ from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
+from sugarbush.release.folders import charges_of_releases, entries_of_releases
 from tests.fuzz.damage import (
     CANARY,
     NASTY,

@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from sugarbush.pipeline.settings import value_at
 from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
+from sugarbush.run.settings import value_at
 from tests.one_process import forked
 from tests.settings import ROOT, settings
 

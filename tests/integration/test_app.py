@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from sugarbush.app.server import STEPS, AppServer
-from sugarbush.cli.settings import changed_settings, write_settings
+from sugarbush.project.assignments import changed_settings, write_settings
 from tests.integration.browser import Page, chromium, open_page
 from tests.integration.project import ONE_PROCESS, TINY_ENCODER, letters
 from tests.settings import ROOT

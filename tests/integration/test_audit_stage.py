@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.accounting import rounded_down
 from tests.integration.project import TINY_ENCODER
 from tests.unit.pipeline.small_project import run_stages, write_project

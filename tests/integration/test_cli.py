@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sugarbush.cli.main import app
-from sugarbush.cli.runs import STOPPED
 from sugarbush.pipeline.flow import only_run
+from sugarbush.project.run import STOPPED
 from tests.integration.project import Checkout, as_lines, letters, make_project
 from tests.pipelines import opened
 from tests.settings import ROOT

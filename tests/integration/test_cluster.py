@@ -26,7 +26,6 @@ from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import FailureError, InputError, InvariantError, ParamsError, StorageError
 from sugarbush.evolution.parts import Candidates, Records
 from sugarbush.evolution.scorers import KernelScorer, NearestVotes
-from sugarbush.pipeline.cluster import Dask, ProcessPool, _call, engine, visible_devices
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
@@ -34,6 +33,7 @@ from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.randomness import public_rng
+from sugarbush.run.cluster import Dask, ProcessPool, _call, engine, visible_devices
 from sugarbush.threads import thread_count
 from tests.prepared import BY_USER, ROWS, prepared, write
 

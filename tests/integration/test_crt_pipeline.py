@@ -22,11 +22,11 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, LedgerError, ParamsError, PrivacyError, StorageError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.crt import CRT, LEDGER
-from sugarbush.pipeline.choices import environment_for
 from sugarbush.pipeline.flow import PipelineStages, publish_artifacts
-from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
+from sugarbush.run.choices import environment_for
+from sugarbush.run.context import Project
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.crt.redact import Policy
@@ -136,7 +136,7 @@ def test_a_detector_that_cannot_be_loaded_is_named_before_any_stage_runs(
     def train() -> None:
         raise AssertionError("the redactor is trained, which takes minutes")
 
-    monkeypatch.setattr("sugarbush.training.redactor.cache.default_redactor", train)
+    monkeypatch.setattr("sugarbush.redactor.cache.default_redactor", train)
     method = CRT(**changes)
     with contextlib.nullcontext() if message is None else pytest.raises(ParamsError, match=message):
         method.preflight(Schema.model_construct(subject="x", attributes=()), TrainingSettings())

@@ -59,7 +59,7 @@ EXEMPT = {
     "sugarbush publish": "needs what a person states; test_publish.py",
     "sugarbush app": "runs until it is stopped; test_app.py",
     "sugarbush label": "runs until it is stopped; test_label_page.py",
-    "sugarbush train-redactor": "trains for minutes; tests/unit/training/redactor/test_training.py",
+    "sugarbush train-redactor": "trains for minutes; tests/unit/redactor/test_training.py",
 }
 # Pages with no other commands than another page, in a project of the same kind.
 SAME_AS = {

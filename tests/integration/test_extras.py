@@ -56,7 +56,7 @@ TRAIN = """
 REDACTION = """
     from sugarbush.training.crt.policies import require_packages_of
     from sugarbush.training.device import open_device
-    from sugarbush.training.redactor.train import Recipe, train_redactor
+    from sugarbush.redactor.train import Recipe, train_redactor
 
     require_packages_of(["learned"])  # its own recipe would train for minutes
     train_redactor(Recipe(texts=12, checked=4), Path("redactor"), device=open_device("cpu"))
@@ -80,7 +80,7 @@ GGUF = """
 """
 CLUSTER = """
     import operator, subprocess
-    from sugarbush.pipeline.cluster import engine, require_packages
+    from sugarbush.run.cluster import engine, require_packages
 
     require_packages("ADDRESS")
     start = lambda name, *more: subprocess.Popen(
@@ -144,7 +144,8 @@ def track_a_stage(environment: Environment, folder: Path) -> Finished:
             {"type": "file", "log_file_path": "events.jsonl", "append": True})
         os.environ["MLFLOW_TRACKING_URI"] = Path("store").absolute().as_uri()
         from types import SimpleNamespace
-        from sugarbush.pipeline import receivers, tracking
+        from sugarbush.tracking import receivers
+        from sugarbush.tracking import stages as tracking
         try:
             receivers.require_packages(Path())
         except sb.ParamsError as error:

@@ -14,14 +14,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sugarbush.cli.init import create_project, own_data
 from sugarbush.cli.main import app
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.errors import InputError
-from sugarbush.pipeline.corpus_findings import corpus_findings
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.settings import load_params
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint, prepare
+from sugarbush.preparation.findings import corpus_findings
+from sugarbush.project.create import create_project, own_data
+from sugarbush.run.settings import load_params
 from tests.integration.postgres import Postgres, binaries, running_postgres
 from tests.unit.data.formats import NEEDS, WRITERS, csv_writer, json_writer, xlsx
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from prefect.settings import get_current_settings
 
-from sugarbush.cli.template import project_files
+from sugarbush.project.template import project_files
 from tests.integration.project import TINY_ENCODER, letters
 from tests.settings import ROOT
 
@@ -31,7 +31,7 @@ _WHERE = """
 import json, sys
 import sugarbush.cli.main, sugarbush.pipeline.graph
 from importlib.metadata import entry_points
-import sugarbush.pipeline.settings as settings
+import sugarbush.run.settings as settings
 settings.default_fields()
 files = [m.__file__ for m in sys.modules.values() if getattr(m, "__file__", None)]
 print(json.dumps([files, sys.path]))

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from sugarbush.errors import InputError, ParamsError, StorageError
+from sugarbush.redactor.labels import open_labels, use_of
+from sugarbush.redactor.page import LabelServer
 from sugarbush.training.crt.patterns import RegexDetector
 from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.crt.redact import Policy
-from sugarbush.training.redactor.labels import open_labels, use_of
-from sugarbush.training.redactor.page import LabelServer
 from tests.integration.browser import chromium, open_page
 
 TEXTS = [

@@ -22,10 +22,10 @@ import yaml
 from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
-from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.data.schema import load_schema
 from sugarbush.generators.answer_checks import language
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
+from sugarbush.project.assignments import changed_settings, write_settings
 from tests.integration.llm.server import MODEL, FaultServer, Reply, chosen, completion, running
 from tests.settings import ROOT
 from tests.unit.embedding.test_encode import save_transformer

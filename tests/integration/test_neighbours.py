@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from sugarbush.evolution.parts import Records
 from sugarbush.methods.of_parts import PartsMethod
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.released import read_metadata
+from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as composed
 from sugarbush.privacy.parts import Parts
+from sugarbush.release.folders import read_metadata
 from sugarbush.training.dpsgd.settings import CLIP_NORM
 from tests.integration.project import LOOK, TINY_ENCODER, as_lines, letters
 from tests.stand_ins import write_key

@@ -32,8 +32,8 @@ stages:
 FLOW = "from sugarbush.pipeline.flow import run_dvc; run_dvc('repro', say=print)"
 RUN = """
 from pathlib import Path
-from sugarbush.cli.runs import _reproduce
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.project.run import _reproduce
+from sugarbush.run.settings import ProjectSettings
 _reproduce(Path(), ProjectSettings(), force=False, go_on=False)
 """
 

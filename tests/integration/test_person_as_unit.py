@@ -13,10 +13,10 @@ import torch
 
 from sugarbush.errors import LedgerError
 from sugarbush.methods.dpft import DPFT, _load_start
-from sugarbush.pipeline.released import read_metadata
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian
 from sugarbush.privacy.unit import Unit
+from sugarbush.release.folders import read_metadata
 from tests.integration.project import Checkout
 from tests.pipelines import PERSON, FinishedPipelines, opened
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sugarbush.cli.template import project_files
+from sugarbush.project.template import project_files
 from tests.integration.browser import chromium, open_page
 from tests.integration.postgres import free_port
 

@@ -24,8 +24,8 @@ PIPE, STDOUT = subprocess.PIPE, subprocess.STDOUT  # flows use this module in pl
 _WITH_PARENT = "sugarbush.pipeline.run_with_parent"
 _NEEDED = (
     "dvc.cli", "dvc.stage.run", "dvc.repo.reproduce", "dvc.repo.status", "dvc.commands.repro",
-    "dp_accounting", "openai", "opendp.prelude", "scipy.optimize", "sugarbush.pipeline.entry_point",
-    "sugarbush.pipeline.project", "sugarbush.pipeline.stages.evaluate",
+    "dp_accounting", "openai", "opendp.prelude", "scipy.optimize", "sugarbush.run.error_report",
+    "sugarbush.run.context", "sugarbush.pipeline.stages.evaluate",
 )  # fmt: skip
 _SIZE = 1 << 16
 

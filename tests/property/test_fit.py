@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sugarbush.embedding.vectors import unit
 from sugarbush.errors import InvariantError
-from sugarbush.quality.fit import CELLS, UNIT, Centre, NearTexts, Share, steps_of
+from sugarbush.evaluation.fit import CELLS, UNIT, Centre, NearTexts, Share, steps_of
 
 RNG = np.random.default_rng(7)
 DIM = 24

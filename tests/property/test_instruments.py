@@ -11,7 +11,7 @@ from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.embedding.vectors import unit
 from sugarbush.errors import InvariantError
-from sugarbush.pipeline.instruments import Instruments, IntegerClassifier
+from sugarbush.quality.instruments import Instruments, IntegerClassifier
 
 SCHEMA = Schema.model_validate(
     {
@@ -127,7 +127,7 @@ def test_a_small_release_of_equal_texts_without_labels_can_be_measured(size: int
 
 
 def test_a_large_release_is_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sugarbush.pipeline.instruments._MOST_TEXTS", 45)
+    monkeypatch.setattr("sugarbush.quality.instruments._MOST_TEXTS", 45)
     tools = instruments()
     tools.prepare()
     assert (tools.cells_of_quality(VECTORS, CODES)[:, 1] >= 2).all()

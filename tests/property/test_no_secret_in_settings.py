@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
 from sugarbush.errors import ParamsError
-from sugarbush.pipeline.settings import ProjectSettings, default_fields, parse_params
+from sugarbush.run.settings import ProjectSettings, default_fields, parse_params
 from sugarbush.settings import Section, has_secret
 
 SECRET = "hunter2"

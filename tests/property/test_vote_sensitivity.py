@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from sugarbush.embedding.nearest import nearest, within_label
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.evolution.nearest import nearest, within_label
 from sugarbush.evolution.parts import Candidates, Records
 from sugarbush.evolution.scorers import NearestVotes
 from sugarbush.privacy import mechanisms

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import psutil
 
-from sugarbush.pipeline.rehearsal import require_good_rehearsal
+from sugarbush.rehearsal.rehearse import require_good_rehearsal
 from tests.integration.llm.server import KEY
 from tests.integration.postgres import binaries, free_port
 from tests.integration.prefect_service import Service, running_service

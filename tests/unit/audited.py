@@ -43,16 +43,16 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.generators.huggingface.generator": "answers to released requests",
     "sugarbush.pipeline.run_in_memory": "results of this process, with their entries",
     # Values restored from a released folder, with the ledger entries in its release.json.
-    "sugarbush.pipeline.released": "any released folder",
+    "sugarbush.release.folders": "any released folder",
     "sugarbush.pipeline.dp_table": "the DP table and label counts",
-    "sugarbush.pipeline.measuring": "numbers of charged mechanisms, with their entries",
-    "sugarbush.pipeline.public_quality": "public figures, with their entries",
+    "sugarbush.quality.measure": "numbers of charged mechanisms, with their entries",
+    "sugarbush.quality.public_quality": "public figures, with their entries",
     "sugarbush.pipeline.stages.report": "a method's rounds and texts",
     "sugarbush.tables.dp_table": "the DP table",
     # Values that do not depend on private data.
     "sugarbush.report.model": "labels of a method that has none",
     "sugarbush.generators.interface": "no requests",
-    "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",
+    "sugarbush.rehearsal.preflight": "requests planned from settings and donated texts",
 }
 
 # Modules that call `PrivacySession(...)`. A session on the records of a project or of `sb.prepare`
@@ -60,7 +60,7 @@ BUILDS_RELEASED: dict[str, str] = {
 BUILDS_SESSIONS: dict[str, str] = {
     "sugarbush.data.private_store": "the session on prepared records: `PrivateCorpus.session`",
     "sugarbush.api.ledgers": "values of the caller, with the caller's `records_per_unit`",
-    "sugarbush.pipeline.profiling": "a profile: one record of each unit, before stage prepare",
+    "sugarbush.profiling.requests": "a profile: one record of each unit, before stage prepare",
     "sugarbush.api.training": "texts of the caller, one record per unit",
     "sugarbush.audits.mechanism_runs": "canaries of an audit, on a temporary ledger",
     "sugarbush.methods.crt": "confidential training: a separate ledger, unit record only",

@@ -27,9 +27,9 @@ with output_may_close():
 RUN = """
 import sys
 from pathlib import Path
-from sugarbush.cli.runs import _reproduce
+from sugarbush.project.run import _reproduce
 from sugarbush.closed_output import output_may_close
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.run.settings import ProjectSettings
 with output_may_close():
     code = _reproduce(Path(), ProjectSettings(), force=False, go_on=False)
     print("finished", flush=True)

@@ -28,13 +28,13 @@ from sugarbush.generators.openai.batch_jobs import BatchJob, jobs_with, save_job
 from sugarbush.generators.openai.cost import read_journal
 from sugarbush.generators.openai.endpoint import read_completion
 from sugarbush.generators.openai.failures import explain
-from sugarbush.pipeline.settings import load_params, parse_params
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
+from sugarbush.run.settings import load_params, parse_params
 
 SCHEMA = Schema(subject="letters", attributes=(Attribute(name="stars", column="stars", bins=(2,)),))
 EMPTY = [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT")]

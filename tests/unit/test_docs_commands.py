@@ -24,7 +24,7 @@ from dvc.cli.parser import get_main_parser
 
 import sugarbush as sb
 from sugarbush.cli.main import app
-from sugarbush.pipeline.settings import default_fields
+from sugarbush.run.settings import default_fields
 from tests.settings import ROOT
 from tests.unit.test_docs import blocks
 

@@ -16,9 +16,9 @@ from safetensors.torch import load_file, save_file
 import sugarbush as sb
 from sugarbush.embedding import encoder
 from sugarbush.errors import PrivacyError
-from sugarbush.pipeline.preflight import preflight
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
+from sugarbush.rehearsal.preflight import preflight
+from sugarbush.run.context import Project
 from tests.settings import params
 from tests.unit.test_api_privacy import METHOD, SCHEMA, prepared
 

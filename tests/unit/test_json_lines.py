@@ -15,7 +15,7 @@ from sugarbush.data.reading import read_rows
 from sugarbush.data.schema import Schema
 from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.json_lines import read_json_lines
-from sugarbush.publication.columns import typed_table
+from sugarbush.release.columns import typed_table
 from tests.settings import ROOT
 
 # All characters at which str.splitlines cuts. JSON may contain the last three as they are.

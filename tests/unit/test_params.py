@@ -16,7 +16,7 @@ from sugarbush.methods.maple import Maple
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
 from sugarbush.methods.settings import MethodsSection
-from sugarbush.pipeline.settings import (
+from sugarbush.run.settings import (
     ProjectSettings,
     default_fields,
     load_params,

@@ -25,7 +25,7 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.evaluate import installed_metrics
-from sugarbush.pipeline.settings import parse_params
+from sugarbush.run.settings import parse_params
 from tests.settings import ROOT, settings
 
 TOY = ROOT / "tests" / "fixtures" / "toy_package"

@@ -25,14 +25,12 @@ from rich.console import Console
 from research.knowledge import advantages
 from sugarbush.audits.canary_audit import AuditFinding
 from sugarbush.audits.one_run import Outcome
-from sugarbush.cli import audits, budgets, checks, runs
+from sugarbush.cli import audits
 from sugarbush.errors import InvariantError, ParamsError, PrivacyError
 from sugarbush.methods.plan import plan_for
 from sugarbush.paths import Roots
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.own_charges import spending_of_project
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.released import method_folder
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.budget import BudgetRequest, make_plan
@@ -41,11 +39,16 @@ from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, Poisso
 from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
+from sugarbush.project import budget as budgets
+from sugarbush.project import check as checks
+from sugarbush.project import run as runs
+from sugarbush.release.folders import method_folder
 from sugarbush.report.card import card_html, card_json, card_markdown, release_card
 from sugarbush.report.downloads import texts_name
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.statements import release_epsilon
 from sugarbush.report.templating import LOADER, TEMPLATES
+from sugarbush.run.context import Project
 from sugarbush.training.crt.confidentiality import agreed_gamma, bayesian
 from tests.settings import ROOT, params
 from tests.unit.report.sample import entry, internal_data, public_data, release, the_plan

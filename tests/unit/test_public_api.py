@@ -50,7 +50,7 @@ FOR_TYPE_CHECKERS = [node for node in _GUARDED.body if isinstance(node, ast.Impo
 FURTHER_EXAMPLES = (
     "sugarbush.arguments",
     "sugarbush.html_table",
-    "sugarbush.pipeline.corpus_findings",
+    "sugarbush.preparation.findings",
     "sugarbush.privacy.mechanisms",
     "sugarbush.registry",
     "sugarbush.report.downloads",

@@ -29,8 +29,8 @@ from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.evolution.population import load_population
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.in_memory import corpus_of_project
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import final_folder
+from sugarbush.release.folders import final_folder
+from sugarbush.run.context import Project
 
 NAME = "audit"
 

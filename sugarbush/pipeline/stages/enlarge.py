@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.method_output import write_final_set
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import read_final_set, read_metadata
+from sugarbush.release.folders import read_final_set, read_metadata
+from sugarbush.run.context import Project
 
 NAME = "enlarge"
 

@@ -34,9 +34,11 @@ from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricVa
 from sugarbush.evolution.population import NO_CODE, Population, load_population
 from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_file, checkout_root, make_private
-from sugarbush.pipeline.evaluator import ENCODER, Evaluator, train_sample_reader
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import (
+from sugarbush.privacy.results import digest_of
+from sugarbush.progress import with_progress
+from sugarbush.quality.real_texts import ENCODER, Evaluator, train_sample_reader
+from sugarbush.randomness import public_rng
+from sugarbush.release.folders import (
     donated_frame,
     final_folder,
     first_folder,
@@ -44,9 +46,7 @@ from sugarbush.pipeline.released import (
     read_lineage,
     read_release,
 )
-from sugarbush.privacy.results import digest_of
-from sugarbush.progress import with_progress
-from sugarbush.randomness import public_rng
+from sugarbush.run.context import Project
 
 NAME = "evaluate"
 _EXPERIMENT = "DVC_EXP_NAME"  # DVC sets this variable to the name that `dvc exp show` prints

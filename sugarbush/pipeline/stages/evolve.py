@@ -11,12 +11,12 @@ Spends   the share of the votes: per round, one histogram or one sum of kernel s
 from __future__ import annotations
 
 from sugarbush.methods.interface import OneStageMethod
-from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.method_output import write_final_set
 from sugarbush.pipeline.method_stages import evolved
-from sugarbush.pipeline.preflight import preflight
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import first_candidates, read_metadata
+from sugarbush.rehearsal.preflight import preflight
+from sugarbush.release.folders import first_candidates, read_metadata
+from sugarbush.run.choices import wants_new_draw
+from sugarbush.run.context import Project
 
 NAME = "evolve"
 

@@ -31,7 +31,7 @@ from sugarbush.data.private_store import (
 )
 from sugarbush.data.table_digest import keyed_digest
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.project import Project
+from sugarbush.run.context import Project
 
 STAMPS = ("extract_metadata", "train_codes")
 

@@ -18,10 +18,10 @@ import json
 
 from sugarbush.methods.interface import TrainedMethod
 from sugarbush.paths import atomic_file, make_private
-from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.method_output import method_output
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import read_metadata
+from sugarbush.release.folders import read_metadata
+from sugarbush.run.choices import wants_new_draw
+from sugarbush.run.context import Project
 
 NAME = "finetune"
 

@@ -30,17 +30,17 @@ from typing import Any, cast
 from sugarbush.data.private_store import HELDOUT, TRAIN, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files, digest_of_source
 from sugarbush.data.remote import Database, source_of
+from sugarbush.evaluation.first_look import NAMES as LOOK
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file, reading
-from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import charges_of_releases
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
-from sugarbush.quality.first_look import NAMES as LOOK
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, METRICS, packages_of
+from sugarbush.release.folders import charges_of_releases
+from sugarbush.run.choices import wants_new_draw
+from sugarbush.run.context import Project
 from sugarbush.settings import Section
 
 NAME = "fingerprint"

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from sugarbush.methods.interface import TrainedMethod
 from sugarbush.paths import require
-from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.method_output import write_final_set
 from sugarbush.pipeline.method_stages import generated
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import (
+from sugarbush.release.folders import (
     FILE,
     method_folder,
     read_metadata,
     restored,
 )
+from sugarbush.run.choices import wants_new_draw
+from sugarbush.run.context import Project
 
 NAME = "generate"
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.method_output import write_first_candidates
 from sugarbush.pipeline.method_stages import first_candidates
-from sugarbush.pipeline.preflight import preflight
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import read_metadata
+from sugarbush.rehearsal.preflight import preflight
+from sugarbush.release.folders import read_metadata
+from sugarbush.run.context import Project
 
 NAME = "initialise"
 

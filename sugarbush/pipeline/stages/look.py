@@ -10,10 +10,10 @@ Without a fit, the stage writes its result and stops the run.
 from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.choices import goes_on, wants_new_draw
-from sugarbush.pipeline.looking import FILE, STAGE, LookRequest, require_fit
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import write_release
+from sugarbush.quality.look import FILE, STAGE, LookRequest, require_fit
+from sugarbush.release.folders import write_release
+from sugarbush.run.choices import goes_on, wants_new_draw
+from sugarbush.run.context import Project
 
 
 def run(project: Project) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 from sugarbush.examples.corpus import write_example
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages.fingerprint import code_digest
+from sugarbush.run.context import Project
 
 _MADE_OF = "made_of.json"
 

@@ -10,16 +10,16 @@ The stage runs only if `evaluate.public` is set.
 from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.choices import wants_new_draw
-from sugarbush.pipeline.measuring import FILE, STAGE, MeasuredRelease, measure
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import (
+from sugarbush.quality.measure import FILE, STAGE, MeasuredRelease, measure
+from sugarbush.release.folders import (
     final_folder,
     load_labels,
     read_ledger_ids,
     read_lineage,
     write_release,
 )
+from sugarbush.run.choices import wants_new_draw
+from sugarbush.run.context import Project
 
 
 def releases_of(project: Project) -> dict[str, MeasuredRelease]:

@@ -13,8 +13,8 @@ Spends   nothing. The id of a record (or its user) alone decides which part gets
 
 from __future__ import annotations
 
-from sugarbush.pipeline.corpus import read_corpus
-from sugarbush.pipeline.project import Project
+from sugarbush.preparation.corpus import read_corpus
+from sugarbush.run.context import Project
 
 
 def run(project: Project) -> None:

@@ -30,9 +30,9 @@ from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.pool_files import load_pool
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.project import Project
 from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
+from sugarbush.run.context import Project
 from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.settings import LSTM
 from sugarbush.training.crt.start import save

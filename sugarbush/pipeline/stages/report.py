@@ -33,19 +33,23 @@ from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
 from sugarbush.pipeline.graph import stage_named
-from sugarbush.pipeline.judging import FILE as VERDICTS
-from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.own_charges import own_charges
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.public_quality import (
+from sugarbush.pipeline.release_facts import release_facts, text_counts
+from sugarbush.pipeline.stages.measure import releases_of
+from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.quality.judge import FILE as VERDICTS
+from sugarbush.quality.judge import judge
+from sugarbush.quality.public_quality import (
     given_labels,
     given_lines,
     quality_of,
     read_figures,
     require_same_texts,
 )
-from sugarbush.pipeline.release_facts import release_facts, text_counts
-from sugarbush.pipeline.released import (
+from sugarbush.registry import METHODS, plugin_names
+from sugarbush.release.columns import typed_table
+from sugarbush.release.folders import (
     donated_frame,
     final_folder,
     first_folder,
@@ -55,11 +59,6 @@ from sugarbush.pipeline.released import (
     read_metadata,
     read_release,
 )
-from sugarbush.pipeline.stages.measure import releases_of
-from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.settings import PrivacySettings
-from sugarbush.publication.columns import typed_table
-from sugarbush.registry import METHODS, plugin_names
 from sugarbush.report.card import card_files, release_card
 from sugarbush.report.downloads import LINES, PARQUET, downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
@@ -81,6 +80,7 @@ from sugarbush.report.tables import (
     with_ancestors,
 )
 from sugarbush.report.verdict import Verdict
+from sugarbush.run.context import Project
 
 NAME = "report"
 MOST_SHOWN = 5000  # texts per method on the pages; 5,000 texts of 100 words need about 4 MB

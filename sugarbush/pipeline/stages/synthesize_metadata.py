@@ -11,11 +11,11 @@ Spends   the share of the metadata. The table needs AIM, one Gaussian-DP mechani
 from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.choices import wants_new_draw
 from sugarbush.pipeline.metadata import STAGE, MetadataRequest
-from sugarbush.pipeline.preflight import preflight
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import write_release
+from sugarbush.rehearsal.preflight import preflight
+from sugarbush.release.folders import write_release
+from sugarbush.run.choices import wants_new_draw
+from sugarbush.run.context import Project
 
 
 def run(project: Project) -> None:

@@ -95,10 +95,10 @@ def _detectors(name: str) -> list[Detector]:
 
 def _classifier(name: str) -> TokenClassifier:
     if name == LEARNED:
-        from sugarbush.training.redactor.cache import default_redactor
+        from sugarbush.redactor.cache import default_redactor
 
         return default_redactor()
-    from sugarbush.training.redactor.detector import LearnedDetector
+    from sugarbush.redactor.detector import LearnedDetector
 
     if (Path(name) / DESCRIPTION).exists():
         return LearnedDetector(Path(name))

@@ -18,9 +18,9 @@ from sugarbush.cli.main import app
 from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError, PoorRehearsalError
 from sugarbush.evolution.starts import METADATA
 from sugarbush.generators.openai.cost import journal_path, read_journal
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.rehearsal import TEXTS
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
+from sugarbush.rehearsal.rehearse import TEXTS
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, completion, failure, letter
 from tests.integration.project import SCHEMA, SMALL, TINY_ENCODER, as_lines, letters

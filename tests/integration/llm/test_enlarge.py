@@ -13,7 +13,7 @@ import pytest
 
 import sugarbush as sb
 from sugarbush.errors import GeneratorError
-from sugarbush.pipeline.rehearsal import TEXTS
+from sugarbush.rehearsal.rehearse import TEXTS
 from tests.integration.llm.conftest import Bench, endpoint_params
 from tests.integration.llm.server import Body, Reply, completion, failure
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters

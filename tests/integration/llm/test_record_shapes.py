@@ -25,8 +25,8 @@ from sugarbush.deep_merge import deep_merge
 from sugarbush.generators.interface import Problem, RandomRequest
 from sugarbush.generators.shaped import requests_in_shape
 from sugarbush.pipeline.artifacts import Artifacts
-from sugarbush.pipeline.released import final_folder
 from sugarbush.privacy.data_types import Released
+from sugarbush.release.folders import final_folder
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import MODEL, Body, Reply, chosen, completion, failure
 from tests.publication import COMPLETE

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from sugarbush.cli import runs
 from sugarbush.cli.main import app
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.rehearsal import TEXTS, stored_rehearsal
+from sugarbush.pipeline.opening import open_project
+from sugarbush.project import run as runs
+from sugarbush.rehearsal.rehearse import TEXTS, stored_rehearsal
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Body, Reply, chosen, completion, letter, random_words
 from tests.integration.project import SCHEMA, SMALL, as_lines, letters

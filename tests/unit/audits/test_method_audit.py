@@ -25,7 +25,7 @@ from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import Method
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.mosaic import Mosaic
-from sugarbush.pipeline.settings import ProjectSettings, parse_params
+from sugarbush.run.settings import ProjectSettings, parse_params
 from tests.settings import params
 
 SETTINGS = params()

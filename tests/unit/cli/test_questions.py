@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sugarbush.cli.questions import ask_publication
 from sugarbush.errors import ParamsError
-from sugarbush.pipeline.settings import load_params
+from sugarbush.run.settings import load_params
 from tests.publication import COMPLETE
 
 _ASK = (

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from sugarbush.cli import redaction
 from sugarbush.cli.main import app
+from sugarbush.redactor.cache import redactor_folder
+from sugarbush.redactor.train import Recipe
 from sugarbush.training.crt.findings import DESCRIPTION
-from sugarbush.training.redactor.cache import redactor_folder
-from sugarbush.training.redactor.train import Recipe
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sugarbush.cli import budgets
 from sugarbush.errors import LedgerError, ParamsError
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.released import write_release
+from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.entries import ACCEPTED, SEALED
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PlannedEvents
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.project import budget as budgets
+from sugarbush.release.folders import write_release
+from sugarbush.run.context import Project
 from tests.settings import params
 
 INVENTED = {

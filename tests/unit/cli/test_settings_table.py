@@ -12,8 +12,8 @@ from sugarbush.cli.main import app
 from sugarbush.cli.settings_table import settings_page
 from sugarbush.methods import settings as method_settings
 from sugarbush.methods.maple import Maple
-from sugarbush.pipeline import settings as pipeline_settings
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.run import settings as pipeline_settings
+from sugarbush.run.settings import ProjectSettings
 from sugarbush.settings import meanings
 from tests.settings import ROOT
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from sugarbush.cli.shows import show_stage
 from sugarbush.evolution.population import Population, save_population
-from sugarbush.pipeline.released import write_release
+from sugarbush.release.folders import write_release
 from tests.settings import ROOT, params
 
 SCHEMA = {

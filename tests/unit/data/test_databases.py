@@ -18,7 +18,7 @@ from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.data.reading import column_names, digest_of_source, read_rows, row_batches
 from sugarbush.data.remote import Database, source_of
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.pipeline.settings import parse_params
+from sugarbush.run.settings import parse_params
 from sugarbush.settings import SECRET
 from tests.integration.postgres import Postgres, binaries, running_postgres
 

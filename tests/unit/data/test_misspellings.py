@@ -11,12 +11,12 @@ import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sugarbush.cli import checks
 from sugarbush.cli.main import app
 from sugarbush.data.misspellings import Misspelling, misspellings
 from sugarbush.data.records import Record
 from sugarbush.data.schema import Schema
-from sugarbush.pipeline.project import Project
+from sugarbush.project import check as checks
+from sugarbush.run.context import Project
 from tests.integration.project import SCHEMA, TINY_ENCODER, as_lines, letters
 from tests.unit.pipeline.small_project import write_project
 

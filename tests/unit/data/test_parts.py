@@ -30,7 +30,7 @@ from sugarbush.data.records import usable
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.fingerprint import FingerprintBuilder, make_dataset_fingerprint

@@ -13,10 +13,10 @@ import pytest
 from sugarbush import extras
 from sugarbush.data import reading, remote
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.settings import parse_params
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.parts import map_parts
+from sugarbush.run.settings import parse_params
 from tests.s3 import BUCKET, SECRET, s3_server
 from tests.settings import params
 from tests.unit.data.test_parts import ROWS, prepared, write, write_parts

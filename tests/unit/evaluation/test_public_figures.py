@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sugarbush.evaluation.public_figures import NoisyNumbers, PublicFigure, Rule, estimate
-from sugarbush.pipeline.settings import parse_params
+from sugarbush.run.settings import parse_params
 
 EXACT = NoisyNumbers(
     records=np.array([1000, 100, 300, 250]),

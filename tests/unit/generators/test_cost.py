@@ -29,7 +29,7 @@ from sugarbush.generators.openai.cost import (
 )
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.generators.prices import Price, cost_of
-from sugarbush.pipeline.settings import load_params
+from sugarbush.run.settings import load_params
 
 PRICE = Price(input=0.5, output=2.0, date="2026-11-01")
 ROOT = Path(__file__).parents[3]

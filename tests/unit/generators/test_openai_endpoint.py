@@ -27,7 +27,7 @@ from sugarbush.generators.openai.failures import (
 )
 from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.generators.openai.settings import OpenAI
-from sugarbush.pipeline.settings import load_params
+from sugarbush.run.settings import load_params
 
 ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

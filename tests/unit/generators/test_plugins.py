@@ -25,9 +25,9 @@ from sugarbush.generators.interface import (
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.generators.pool import Pool
 from sugarbush.generators.settings import GeneratorSection
-from sugarbush.pipeline.settings import load_params, parse_params
 from sugarbush.privacy.data_types import Released
 from sugarbush.registry import GENERATORS, load_plugin, plugin_names
+from sugarbush.run.settings import load_params, parse_params
 from tests.settings import ROOT, settings
 
 PARROT = """
@@ -110,7 +110,7 @@ def test_the_chosen_generator_opens_without_writing_anything(
 
 def test_the_simulator_loads_neither_torch_nor_the_sdk() -> None:
     program = (
-        "import sys; from pathlib import Path; from sugarbush.pipeline.settings import load_params;"
+        "import sys; from pathlib import Path; from sugarbush.run.settings import load_params;"
         "from sugarbush.generators.interface import GeneratorContext;"
         "context = GeneratorContext(seed=1, state=Path('x'), account='a', stage='b',"
         " base=Path('.'), embed=None, say=print);"

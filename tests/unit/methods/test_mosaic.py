@@ -20,8 +20,8 @@ from sugarbush.generators.pool import PoolGenerator
 from sugarbush.methods.interface import Planning
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.plan import plan_for
-from sugarbush.pipeline.settings import parse_params
 from sugarbush.privacy import mechanisms
+from sugarbush.run.settings import parse_params
 from tests.integration.project import SCHEMA, TINY_ENCODER, WORDS, letters
 
 LETTERS = pd.DataFrame(letters(206))

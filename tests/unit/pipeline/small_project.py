@@ -12,9 +12,9 @@ import torch
 import yaml
 
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.run_stage import execute
+from sugarbush.run.context import Project
 from tests.integration.project import SCHEMA, as_lines, letters, small_settings
 
 # These stages only measure and report: they draw no noise, charge nothing and change no text.

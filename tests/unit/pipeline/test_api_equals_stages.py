@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 import sugarbush as sb
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.stages.report import public_data
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.snapshots import Snapshots
+from sugarbush.release.folders import final_folder
 from sugarbush.report.card import release_card
+from sugarbush.run.context import Project
 from tests.integration.project import as_lines, letters
 from tests.stand_ins import without_chance, write_key
 from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sugarbush import open_ledger
 from sugarbush.pipeline.artifacts import ReleaseNote
-from sugarbush.pipeline.released import read_release, write_release
 from sugarbush.privacy.events import GaussianDp
+from sugarbush.release.folders import read_release, write_release
 from tests.settings import params
 
 

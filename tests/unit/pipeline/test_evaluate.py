@@ -8,14 +8,14 @@ import pytest
 
 from sugarbush.evaluation.interface import FINAL, MetricSettings, MetricValue, Sample
 from sugarbush.evaluation.mauve import mauve
-from sugarbush.pipeline.evaluator import ENCODER, Evaluator
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages.evaluate import (
     add_sizes,
     clusters_for,
     real_figures,
     write_figures,
 )
+from sugarbush.quality.real_texts import ENCODER, Evaluator
 from sugarbush.randomness import public_rng
 from tests.settings import params
 

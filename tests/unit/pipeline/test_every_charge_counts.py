@@ -19,15 +19,11 @@ from rich.console import Console
 import sugarbush as sb
 from sugarbush.app.step import App
 from sugarbush.app.step_run import ReportStep
-from sugarbush.cli import budgets, checks, runs
-from sugarbush.cli.profiles import make_profile
 from sugarbush.cli.shows import show_stage
 from sugarbush.errors import LedgerError
 from sugarbush.methods.nonprivate import NonPrivatePE
-from sugarbush.pipeline import measuring
 from sugarbush.pipeline.artifacts import Artifacts
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages.fingerprint import has_old_card
 from sugarbush.privacy.accounting import gaussian_epsilon, rounded_up
 from sugarbush.privacy.budget import mu_of
@@ -35,6 +31,12 @@ from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import spending_of
 from sugarbush.privacy.unit import Unit
+from sugarbush.project import budget as budgets
+from sugarbush.project import check as checks
+from sugarbush.project import run as runs
+from sugarbush.project.profiles import make_profile
+from sugarbush.quality import measure as measuring
+from sugarbush.run.context import Project
 from tests.publication import COMPLETE
 from tests.unit.pipeline.small_project import run_stages, write_project
 

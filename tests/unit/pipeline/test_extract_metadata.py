@@ -16,10 +16,10 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import ParamsError
 from sugarbush.methods.settings import MethodsSection
 from sugarbush.pipeline.in_memory import corpus_of_project
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import extract_metadata, prepare
 from sugarbush.pipeline.stages.fingerprint import forget_digests_without_files
+from sugarbush.run.context import Project
 from tests.settings import params
 
 WORDS = {"lamp": 0, "chair": 1}

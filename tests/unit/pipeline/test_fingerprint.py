@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from sugarbush.errors import InputError
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.released import write_release
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.events import GaussianDp
+from sugarbush.release.folders import write_release
+from sugarbush.run.context import Project
+from sugarbush.run.settings import ProjectSettings
 from tests.integration.project import SCHEMA, as_lines, letters
 from tests.settings import params
 

@@ -12,11 +12,12 @@ import pytest
 import yaml
 from rich.console import Console
 
-from sugarbush.cli import checks, runs
 from sugarbush.errors import LedgerError
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.run_stage import execute
+from sugarbush.project import check as checks
+from sugarbush.project import run as runs
 from tests.settings import params
 from tests.unit.pipeline.small_project import write_project
 

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 import torch
 
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages.report import public_data
 from sugarbush.report.card import release_card
 from tests.integration.project import as_lines, letters

@@ -33,14 +33,14 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named
 from sugarbush.pipeline.metadata import MetadataRequest
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.rehearsal import require_rehearsal
-from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy import budget
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan, Subsampling
 from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.privacy.settings import Purpose
+from sugarbush.rehearsal.rehearse import require_rehearsal
+from sugarbush.run.context import Project
+from sugarbush.run.settings import ProjectSettings
 from sugarbush.settings import Section, _NotInOutput
 from tests.settings import ROOT, params
 

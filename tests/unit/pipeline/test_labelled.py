@@ -10,8 +10,8 @@ from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.population import Population
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import FinalSet
-from sugarbush.pipeline.labelled import with_labels
-from sugarbush.pipeline.released import readable, values_of_texts
+from sugarbush.release.folders import readable, values_of_texts
+from sugarbush.release.labelled import with_labels
 
 SCHEMA = schema_of(
     {

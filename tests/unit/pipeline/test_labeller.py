@@ -8,9 +8,9 @@ import pytest
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.opening import open_project
+from sugarbush.run.context import Project
+from sugarbush.run.settings import ProjectSettings
 from tests.settings import params
 
 GIVEN = Attribute(name="item", values=("lamp",), column="item")

@@ -15,12 +15,14 @@ SLOW = (
 PROGRAM = """
 import sys
 from pathlib import Path
-from sugarbush.pipeline import entry_point, graph, run_stage, settings, stage
+from sugarbush.pipeline import graph, run_stage, stage
+from sugarbush.run import error_report as entry_point
+from sugarbush.run import settings
 assert not set(sys.modules) & {"pandas", "pyarrow"}, "a skipped stage needs neither"
 from sugarbush.pipeline.stages import fingerprint, make_example
 assert "pandas" not in sys.modules, "most runs start these stages, which read no table"
 from sugarbush.pipeline.stages import evolve, extract_metadata, fingerprint, initialise, prepare
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 if sys.argv[1:]:
     for stage in (fingerprint, prepare, extract_metadata):
         stage.run(open_project(Path()))

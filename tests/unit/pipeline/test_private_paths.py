@@ -13,10 +13,10 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.encoder import BUNDLED, model_folder
 from sugarbush.generators.interface import GeneratorFacts
 from sugarbush.methods.maple import Maple
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.rehearsal import require_good_rehearsal
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.release_facts import _shown_settings, _without_paths, release_facts
 from sugarbush.privacy.settings import Purpose
+from sugarbush.rehearsal.rehearse import require_good_rehearsal
 from sugarbush.report.card import card_json, card_markdown, release_card
 from sugarbush.training.dpsgd import models
 from tests.settings import params

@@ -13,10 +13,10 @@ import pytest
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.own_charges import spending_of_project
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.events import GaussianDp
+from sugarbush.run.context import Project
 from tests.settings import params
 
 

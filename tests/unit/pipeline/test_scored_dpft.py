@@ -13,13 +13,13 @@ from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import TRAINING
 from sugarbush.methods.plan import plan_for
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.released import method_folder
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import generate
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.release.folders import method_folder
+from sugarbush.run.context import Project
 from sugarbush.training.dpsgd import generate as writing
 from tests.settings import params
 from tests.unit.pipeline.small_project import run_stages, write_project

@@ -14,10 +14,10 @@ from sugarbush.data.private_store import CorpusInMemory
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.pipeline.metadata import MetadataRequest
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.rehearsal import require_rehearsal
+from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.unit import ContributionBounds
+from sugarbush.rehearsal.rehearse import require_rehearsal
+from sugarbush.run.context import Project
 from tests.settings import params
 
 NAMES = ("a", "b", "c")

@@ -13,10 +13,10 @@ from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import TRAINING
 from sugarbush.methods.plan import plan_for
-from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.events import DpSgdBound, PoissonGaussian
+from sugarbush.run.settings import ProjectSettings
 from sugarbush.training.dpsgd.train import Mechanism
 from tests.settings import method_in, params
 

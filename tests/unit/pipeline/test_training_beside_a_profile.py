@@ -13,8 +13,7 @@ import pytest
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import TRAINING
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.accounting import epsilon, gaussian_mu, slack_fraction
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import (
@@ -25,6 +24,7 @@ from sugarbush.privacy.events import (
     PoissonGaussian,
     ThresholdedGaussian,
 )
+from sugarbush.run.context import Project
 from tests.settings import params
 from tests.unit.pipeline.small_project import run_stages, write_project
 

@@ -16,7 +16,7 @@ import pytest
 from sugarbush.pipeline.dvc import parameter_keys
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint, make_example
 from tests.settings import ROOT
 

@@ -11,7 +11,6 @@ import pytest
 
 from sugarbush.errors import LedgerError, StorageError
 from sugarbush.paths import Roots, atomic_file
-from sugarbush.pipeline.released import charges_of_releases, entries_of_releases, write_release
 from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
@@ -19,6 +18,7 @@ from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
+from sugarbush.release.folders import charges_of_releases, entries_of_releases, write_release
 from tests.settings import params
 from tests.stand_ins import KEY, write_key
 

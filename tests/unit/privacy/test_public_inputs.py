@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import sugarbush as sb
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters
 from tests.unit.pipeline.small_project import run_stages, write_project
 

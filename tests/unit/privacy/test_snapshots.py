@@ -10,10 +10,10 @@ import pytest
 from sugarbush.api.ledgers import open_ledger
 from sugarbush.errors import StorageError
 from sugarbush.paths import state_root
-from sugarbush.pipeline.choices import environment_for
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.snapshots import Snapshots
+from sugarbush.run.choices import environment_for
 from tests.integration.project import TINY_ENCODER, as_lines, letters
 from tests.unit.pipeline.small_project import run_stages, write_project
 

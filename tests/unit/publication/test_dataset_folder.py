@@ -20,9 +20,9 @@ import yaml
 import sugarbush as sb
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.events import DiscreteGaussian
-from sugarbush.publication.columns import typed_table
 from sugarbush.publication.content import Publication
 from sugarbush.publication.folder import write_dataset
+from sugarbush.release.columns import typed_table
 from sugarbush.report.card import release_card
 from sugarbush.report.officer import with_publication
 from sugarbush.report.settings import PublicationSettings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sugarbush.attributes.reader import UNREAD, Labels, LabelSource, ReadAttribute
 from sugarbush.evaluation.public_figures import NoisyNumbers, PublicFigure, estimate
-from sugarbush.quality.true_labels import with_true_labels, wrong_labels
+from sugarbush.report.true_labels import with_true_labels, wrong_labels
 
 READ = ReadAttribute(name="topic", source="donated", requested=100)
 

@@ -10,11 +10,11 @@ import pytest
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.evaluation.public_figures import PublicFigure
-from sugarbush.pipeline.measuring import MeasuredFigures
-from sugarbush.pipeline.public_quality import missing_values, quality_of
-from sugarbush.pipeline.settings import parse_params
+from sugarbush.quality.measure import MeasuredFigures
+from sugarbush.quality.public_quality import missing_values, quality_of
 from sugarbush.report.card import release_card
 from sugarbush.report.uses import quality_fields, uses
+from sugarbush.run.settings import parse_params
 from tests.unit.report.sample import SCHEMA, release
 
 

@@ -20,11 +20,11 @@ from transformers import (
 )
 
 from sugarbush.errors import ParamsError
+from sugarbush.redactor.detector import LearnedDetector
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.token_classifier import TokenClassifier
-from sugarbush.training.redactor.detector import LearnedDetector
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "am", "ada", "lovelace", "here", ".", "and"]
 

@@ -1,0 +1,1 @@
+"""Reads, checks and splits the records."""

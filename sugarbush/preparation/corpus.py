@@ -1,0 +1,395 @@
+"""Reads, checks and splits the corpus that the settings name.
+
+A corpus has parts, which depend only on its files. A part is split in this process, in several
+processes or on a cluster. The parts of the result, the ids and the messages are the same in each
+case.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, groupby
+from typing import Any
+
+from sugarbush.data.formats.rows import Reading, require_columns
+from sugarbush.data.numbers import NotationsOfColumns
+from sugarbush.data.private_columns import refuse_private_columns
+from sugarbush.data.private_store import HELDOUT, TRAIN, PreparedDigests, PreparedFiles
+from sugarbush.data.reading import FilePart, Row, file_parts, part_batches, row_batches
+from sugarbush.data.records import (
+    Record,
+    require_decimal_signs,
+    shape_of,
+    usable,
+    wanted_columns,
+)
+from sugarbush.data.remote import Source, source_of
+from sugarbush.data.schema import Schema
+from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.split import (
+    ChosenRecords,
+    ContributionBounder,
+    SplitRecords,
+    Splitter,
+    SplitTotals,
+    normalised,
+    private_frame,
+)
+from sugarbush.errors import InputError
+from sugarbush.preparation.public_texts import Comparison, PublicInputs, refuse_private_files
+from sugarbush.privacy.fingerprint import FingerprintBuilder, FingerprintState
+from sugarbush.privacy.ledger import has_fingerprint_of_0_2
+from sugarbush.privacy.overlap import PublicTexts
+from sugarbush.privacy.parts import MapParts, map_parts
+from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.unit import ContributionBounds, Unit
+from sugarbush.run.context import Project
+
+Batches = Iterable[tuple[str, Sequence[Row]]]
+
+
+@dataclass(frozen=True)
+class _NumberedPart:
+    """A part of a corpus, with the choice of its records if the unit is a user. A cluster may log
+    the `repr`, so it shows only the number."""
+
+    number: int
+    part: Any = field(repr=False)
+    chosen: ChosenRecords | None = field(default=None, repr=False)
+
+
+@dataclass
+class _PartFacts:
+    """What is found in one part. `missing` are the columns that no record has. Private."""
+
+    totals: SplitTotals = field(default_factory=SplitTotals)
+    bad: Counter[str] = field(default_factory=Counter)
+    missing: frozenset[str] = frozenset()
+    notations: NotationsOfColumns = field(default_factory=NotationsOfColumns)
+    rows: int = 0
+    digests: PreparedDigests | None = None
+    error: InputError | None = None
+
+
+@dataclass
+class _Findings:
+    """What is found in some parts, in any order. Private."""
+
+    parts: dict[int, _PartFacts]
+    fingerprint: FingerprintState | None
+    compared: Any
+
+    def joined(self, other: _Findings) -> _Findings:
+        """Add the findings in other parts."""
+        self.parts |= other.parts
+        if self.fingerprint is not None and other.fingerprint is not None:
+            self.fingerprint = self.fingerprint.joined(other.fingerprint)
+        self.compared = Comparison.joined(self.compared, other.compared)
+        return self
+
+
+@dataclass(frozen=True)
+class _PartSplitter:
+    """Splits one part of a corpus, also on a worker."""
+
+    read: Callable[[Any], Batches] = field(repr=False)
+    params: PrepareSettings
+    schema: Schema
+    bounds: ContributionBounds
+    source: str
+    setting: str
+    key: bytes = field(repr=False)
+    public: frozenset[str] = field(repr=False)
+    public_texts: Mapping[str, PublicTexts] = field(repr=False)
+    fingerprint: bool
+    of_0_2: bool
+
+    def split(self, part: _NumberedPart, found: list[_Findings]) -> Iterator[SplitRecords]:
+        """Yield the records of each batch by their part. After the last batch, append the findings.
+
+        Raises InputError for a row that cannot be used.
+        """
+        builder = FingerprintBuilder(key=self.key, of_0_2=self.of_0_2) if self.fingerprint else None
+        splitter = self._splitter(part.chosen, builder)
+        comparison, facts = Comparison(self.public_texts), _PartFacts(splitter.totals)
+        found.append(_Findings({part.number: facts}, None, comparison.state()))
+        for source, records in self._records(part.part, facts):
+            comparison.add(records, splitter.kept(records))
+            yield splitter.parts(records, source=source)
+        splitter.require_complete(source=self.source)
+        found[-1].compared = comparison.state()
+        found[-1].fingerprint = None if builder is None else builder.state()
+
+    def write(self, part: _NumberedPart, *, files: PreparedFiles) -> _Findings:
+        """Split a part into the files of its number. An error is a finding, because the error of
+        the first part counts, and not the first error in time. After an error, no later part is
+        read."""
+        found: list[_Findings] = []
+        if files.has_error_before(part.number):
+            return _Findings({}, None, Comparison(self.public_texts).state())
+        by_user = self.bounds.unit is Unit.USER
+        no_records: SplitRecords = {TRAIN: [], HELDOUT: []}
+        try:
+            with files.part(part.number) as writer:
+                for parts in chain([no_records], self.split(part, found)):
+                    writer.add(
+                        {
+                            name: private_frame(own, self.schema, key=self.key, by_user=by_user)
+                            for name, own in parts.items()
+                        }
+                    )
+                found[-1].parts[part.number].digests = writer.digests
+        except InputError as error:
+            found[-1].parts[part.number].error = error
+            files.mark_error(part.number)
+        return found[-1]
+
+    def owners(
+        self, part: _NumberedPart, *, files: PreparedFiles | None
+    ) -> tuple[ContributionBounder, dict[int, _PartFacts]]:
+        """Read the users of a part, for the choice of their records. An error is a finding, as in
+        `write`. Without `files`, it is raised at once."""
+        bounder = ContributionBounder(records=self.bounds.records_per_unit, key=self.key)
+        kept, facts = self._splitter(None, None).kept, _PartFacts()
+        if files is not None and files.has_error_before(part.number):
+            return bounder, {}
+        try:
+            bounder.add((), part=part.number)
+            for _, records in self._records(part.part, facts):
+                bounder.add(kept(records), part=part.number)
+        except InputError as error:
+            if files is None:
+                raise
+            facts.error = error
+            files.mark_error(part.number)
+        return bounder, {part.number: facts}
+
+    def _splitter(
+        self, chosen: ChosenRecords | None, builder: FingerprintBuilder | None
+    ) -> Splitter:
+        return Splitter(self.params, public=self.public, bound=chosen, fingerprint=builder)
+
+    def _records(self, part: Any, facts: _PartFacts) -> Iterator[tuple[str, tuple[Record, ...]]]:
+        wanted = wanted_columns(self.params, self.schema, private=True)
+        missing = set(wanted) if isinstance(part, FilePart) and part.has_keys else set()
+        for source, rows in self.read(part):
+            for row in rows if missing else ():
+                missing.difference_update(row.fields)
+            facts.rows, facts.missing = facts.rows + len(rows), frozenset(missing)
+            records, dropped = usable(
+                rows,
+                self.params,
+                self.schema,
+                source=source,
+                setting=self.setting,
+                notations=facts.notations,
+            )
+            facts.bad.update(dropped)
+            yield source, records
+
+
+class SplitCorpus:
+    """Splits a corpus into its private parts. `tally` and `fingerprint` are complete after the last
+    batch.
+
+    `parts` returns the parts of the corpus, and `read` the rows of a part with the name of their
+    source. If the unit is a user, each part is read twice. Records that equal a public text
+    (`PublicInputs`) are removed. If the public texts overlap the records, InputError is raised
+    after the last part.
+    """
+
+    def __init__(
+        self,
+        parts: Callable[[], Sequence[Any]],
+        read: Callable[[Any], Batches],
+        project: Project,
+        *,
+        donated: Iterable[str],
+        source: str,
+        setting: str,
+    ) -> None:
+        self._parts, self._read, self._project = parts, read, project
+        self._source, self._setting = source, setting
+        private_columns = project.settings.publication.private_columns
+        refuse_private_columns(project.schema, project.settings.prepare, private_columns)
+        self._inputs = PublicInputs(project, donated=donated)
+        self._public = self._inputs.texts
+        self.bounds = project.settings.contribution_bounds
+        self.records_of_users: Mapping[str | None, int] = {}
+        self.tally: Mapping[str, int] = {}
+        self.fingerprint: tuple[str, ...] = ()
+
+    def records(self) -> Iterator[Record]:
+        """Yield all records, without a fingerprint."""
+        for parts in self.batches(fingerprint=False):
+            for records in parts.values():
+                yield from records
+
+    def batches(self, *, fingerprint: bool = True) -> Iterator[SplitRecords]:
+        """Yield the records of each batch by their part. If `fingerprint` is false, no fingerprint
+        is computed."""
+        splitter = self._splitter(fingerprint=fingerprint)
+        numbered, found = self._numbered(splitter, map_parts), list[_Findings]()
+        for part in numbered:
+            yield from splitter.split(part, found)
+        self._finish(numbered, found)
+
+    def write(self, files: PreparedFiles, map_parts: MapParts) -> PreparedDigests:
+        """Write the records, as `map_parts` runs the parts. The files do not depend on it. Returns
+        the digests of the records."""
+        splitter = self._splitter(fingerprint=True)
+        numbered = self._numbered(splitter, map_parts, files)
+        found = map_parts(partial(splitter.write, files=files), numbered, _Findings.joined)
+        self._finish(numbered, [found])
+        digests = PreparedDigests(self._project.key)
+        for part in numbered:
+            if (own := found.parts[part.number].digests) is not None:
+                digests.merge(own)
+        return digests
+
+    @property
+    def public_inputs(self) -> str:
+        """The digest of all settings and public texts that affect the private parts and codes."""
+        project = self._project
+        names = ("prepare", "extract_metadata", "embedding", "privacy.unit")
+        return digest_of(
+            settings=project.settings.changed_output_settings((*names, "privacy.records_per_user")),
+            schema=project.schema.fields_for_private_results(),
+            public=sorted(self._public),
+        )
+
+    def _splitter(self, *, fingerprint: bool) -> _PartSplitter:
+        project = self._project
+        return _PartSplitter(
+            read=self._read,
+            params=project.settings.prepare,
+            schema=project.schema,
+            bounds=self.bounds,
+            source=self._source,
+            setting=self._setting,
+            key=project.key,
+            public=frozenset(map(normalised, self._public)),
+            public_texts=self._inputs.compared,
+            fingerprint=fingerprint,
+            of_0_2=fingerprint and has_fingerprint_of_0_2(project.state),
+        )
+
+    def _numbered(
+        self, splitter: _PartSplitter, map_parts: MapParts, files: PreparedFiles | None = None
+    ) -> list[_NumberedPart]:
+        """Return the parts, with the choice of their records if the unit is a user."""
+        numbered = [_NumberedPart(number, part) for number, part in enumerate(self._parts())]
+        if self.bounds.unit is not Unit.USER:
+            return numbered
+        bounder, facts = map_parts(partial(splitter.owners, files=files), numbered, _joined_owners)
+        self._require_columns(numbered, facts)
+        self.records_of_users, chosen = bounder.totals, bounder.chosen()
+        return [_NumberedPart(each.number, each.part, chosen[each.number]) for each in numbered]
+
+    def _finish(self, numbered: Sequence[_NumberedPart], found: Sequence[_Findings]) -> None:
+        """Raise the first error of the parts, and then the errors of the whole corpus."""
+        params, totals, bad = self._project.settings.prepare, SplitTotals(), Counter[str]()
+        facts = {number: own for findings in found for number, own in findings.parts.items()}
+        self._require_columns(numbered, facts)
+        files = {part.part.file: part.part for part in numbered if isinstance(part.part, FilePart)}
+        for last in files.values():
+            last.require_unchanged()
+        if not any(own.rows for own in facts.values()):
+            raise InputError(f"{self._source}: has no rows (setting {self._setting})")
+        notations = NotationsOfColumns()
+        for own in facts.values():
+            notations.merge(own.notations)
+        require_decimal_signs(
+            notations, self._project.schema, source=self._source, setting=self._setting
+        )
+        comparison = self._inputs.comparison()
+        for findings in found:
+            comparison.merge(findings.compared)
+        comparison.refuse_overlap()
+        for part in numbered:
+            totals.merge(facts[part.number].totals)
+            bad.update(facts[part.number].bad)
+        bounded = self.bounds.unit is Unit.USER
+        tally = totals.tally(params, source=self._source, bounded=bounded)
+        self.tally = {**tally, **bad}
+        states = [own.fingerprint for own in found if own.fingerprint is not None]
+        if states:
+            builder = FingerprintBuilder(
+                key=self._project.key, of_0_2=has_fingerprint_of_0_2(self._project.state)
+            )
+            for state in states:
+                builder.merge(state)
+            self.fingerprint = builder.values()
+
+    def _require_columns(
+        self, numbered: Sequence[_NumberedPart], facts: Mapping[int, _PartFacts]
+    ) -> None:
+        """Raise the first error in the order of the files and rows, also for a column that no
+        record of a file has. Parts after an error may have no facts."""
+        wanted = wanted_columns(self._project.settings.prepare, self._project.schema, private=True)
+        for file, parts in groupby(numbered, lambda part: getattr(part.part, "file", None)):
+            missing = frozenset(wanted)
+            for part in parts:
+                own = facts[part.number]
+                if own.error is not None:
+                    raise own.error
+                missing &= own.missing
+            require_columns(str(file), wanted, wanted.keys() - missing)
+
+
+def _joined_owners(
+    one: tuple[ContributionBounder, dict[int, _PartFacts]],
+    other: tuple[ContributionBounder, dict[int, _PartFacts]],
+) -> tuple[ContributionBounder, dict[int, _PartFacts]]:
+    one[0].merge(other[0])
+    return one[0], one[1] | other[1]
+
+
+def file_batches(
+    path: Source,
+    settings: PrepareSettings,
+    wanted: Mapping[str, str],
+    *,
+    all_columns: bool = False,
+) -> Iterator[tuple[str, Sequence[Row]]]:
+    """Yield the rows of the data file with the name of their file, as `row_batches` does."""
+    for file, rows in row_batches(
+        path,
+        setting="prepare.file",
+        wanted=wanted,
+        all_columns=all_columns,
+        broken=True,
+        options=settings.read_options,
+    ):
+        yield str(file), rows
+
+
+def _part_batches(part: FilePart, *, reading: Reading) -> Iterator[tuple[str, Sequence[Row]]]:
+    for rows in part_batches(part, reading):
+        yield str(part.file), rows
+
+
+def read_corpus(project: Project, *, engine: MapParts = map_parts) -> SplitCorpus:
+    """Open the data file. The rows are read and split while the caller iterates over the parts.
+    `engine` finds the parts of the file."""
+    settings = project.settings.prepare
+    refuse_private_files(project)
+    path = source_of(project.base, settings.file, setting="prepare.file")
+    reading = Reading(
+        "prepare.file",
+        wanted_columns(settings, project.schema, private=True),
+        all_columns=shape_of(project.schema, settings).reads_all_columns,
+        broken=True,
+        options=settings.read_options,
+    )
+    return SplitCorpus(
+        partial(file_parts, path, reading=reading, map_parts=engine),
+        partial(_part_batches, reading=reading),
+        project,
+        donated=project.donated_texts(),
+        source=str(path),
+        setting="prepare.file",
+    )

@@ -1,0 +1,1 @@
+"""Creates, checks, runs and publishes a project: the bodies of the commands."""

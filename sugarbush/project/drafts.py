@@ -1,0 +1,133 @@
+"""`sugarbush schema draft`: drafts a schema from the donated examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from sugarbush.attributes.draft import attributes_of_record, draft_schema, schema_yaml
+from sugarbush.attributes.placeholders import SUBJECT, TONE, placeholders
+from sugarbush.data.reading import is_missing, read_rows
+from sugarbush.data.schema import load_schema
+from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.interface import ShapeError
+from sugarbush.data.shapes.one_text import OneText
+from sugarbush.errors import InputError, ParamsError
+from sugarbush.paths import atomic_file, find_input
+from sugarbush.profiling.draft import subject_of_file
+from sugarbush.project.profiles import read_profile, set_from_profile, write_schema_of
+from sugarbush.run.context import Project
+
+SETTING = "prepare.donated"
+
+
+def write_draft(
+    project: Project, *, subject: str | None, output: Path | None, seed: int, console: Console
+) -> None:
+    """Write a drafted schema, and print its attributes. The draft comes from the project's profile,
+    or else from the donated file in the settings. A draft from a profile replaces a schema that
+    nobody has edited; otherwise the draft is a new file (`output`). No private file is read. Raises
+    ParamsError, InputError or SchemaError."""
+    settings, profile = project.settings.prepare, read_profile(project.base)
+    unedited = project.find(settings.schema_)
+    if profile is not None:
+        subject = subject or _subject_of(unedited) or subject_of_file(Path(settings.file).stem)
+    if output is None and profile is not None and is_unedited(unedited):
+        draft = write_schema_of(
+            profile, unedited, subject=subject, console=console, shape_of=unedited
+        )
+        set_from_profile(project, profile, draft.schema.shape, console)
+        return
+    output = output or Path("schema.yaml")
+    if output.exists():
+        raise ParamsError(f"{output}: the file exists already. Name another file with --output")
+    if profile is not None:
+        write_schema_of(profile, output, subject=subject, console=console, shape_of=unedited)
+        console.print(f"Set prepare.schema to {output} to use it", markup=False)
+        return
+    if settings.donated is None:
+        raise ParamsError(
+            f"params.yaml: {SETTING} is null, but a draft needs donated examples. Set it to the "
+            "file of donated examples, or draw a profile first: sugarbush profile"
+        )
+    if subject is None:
+        raise ParamsError("--subject: say what the texts are, in public words")
+    private_file = project.find(settings.file.removeprefix("file://"))
+    if project.find(settings.donated).resolve() == private_file.resolve():
+        raise ParamsError(
+            f"params.yaml: {SETTING} is the private file (prepare.file). Name a file of donated "
+            "examples"
+        )
+    form = project.schema.text if project.find(settings.schema_).exists() else None
+    if form is not None and form.json_schema is not None:
+        raise ParamsError(
+            "the schema declares JSON records, and their JSON Schema tells their attributes. Edit "
+            f"{settings.schema_} instead of a draft"
+        )
+    texts, columns = donated_examples(project.base, settings, form=form)
+    embed = project.encoder(private=False).encode
+    schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
+    with atomic_file(output, public=True) as temporary:
+        temporary.write_text(
+            schema_yaml(schema.model_copy(update={"text": form})), encoding="utf-8"
+        )
+    for attribute in schema.attributes:
+        console.print(f"{attribute.name}: {' | '.join(attribute.domain)}", markup=False)
+    console.print(
+        f"{output}: a draft from {len(texts)} donated examples. Edit it and set prepare.schema to "
+        "its path. Everything in the file becomes public.",
+        markup=False,
+    )
+
+
+def _subject_of(schema: Path) -> str | None:
+    """Return the subject that somebody wrote into the schema, or None."""
+    subject = load_schema(schema).subject if schema.exists() else SUBJECT
+    return None if subject == SUBJECT else subject
+
+
+def is_unedited(schema: Path) -> bool:
+    """Return whether a schema is a draft that nobody has edited: it has placeholders, or only the
+    attributes that a draft has without reading a value."""
+    if not schema.exists():
+        return False
+    own = load_schema(schema)
+    record = None if own.text is None else own.text.json_schema
+    drafted = (
+        ()
+        if own.text is None or record is None
+        else attributes_of_record(record, column=own.text.column)
+    )
+    has_no_text = not (own.style or own.rules)
+    return bool(placeholders(own)) or (has_no_text and own.attributes in ((TONE,), drafted))
+
+
+def donated_examples(
+    base: Path, settings: PrepareSettings, *, form: TextForm | None = None
+) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
+    """Read the donated texts and all other columns of their file, except the id and user columns.
+    Each column has one entry per text. `form` is the shape of a record; None means one string."""
+    path = find_input(base, settings.donated or "")
+    shape = OneText(settings.text_column) if form is None else form.shape
+    rows, texts = [], []
+    for row in read_rows(path, setting=SETTING, wanted=shape.columns, all_columns=True):
+        if form is None and not str(row.fields.get(settings.text_column) or "").strip():
+            continue
+        try:
+            texts.append(shape.text_of(row.fields))
+        except ShapeError as error:
+            raise InputError(f"{path}, row {row.number}: {error} (setting {SETTING})") from None
+        rows.append(row.fields)
+    if not rows:
+        raise InputError(f"{path}: no row has a text (setting {SETTING})")
+    names = dict.fromkeys(name for fields in rows for name in fields)
+    no_attributes = {settings.id_column, settings.user_column}
+    no_attributes |= {n for n in names if any(f"{n}.".startswith(f"{c}.") for c in shape.columns)}
+    columns = {
+        name: tuple(None if is_missing(fields.get(name)) else fields[name] for fields in rows)
+        for name in names
+        if name not in no_attributes
+    }
+    return tuple(texts), columns

@@ -1,0 +1,1 @@
+"""Trains the learned redactor, and rewrites files with it."""

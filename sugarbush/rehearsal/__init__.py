@@ -1,0 +1,1 @@
+"""Judges what the generator writes, before the first charge."""

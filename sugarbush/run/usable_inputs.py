@@ -1,0 +1,105 @@
+"""Refuses a schema or a generator with which no release can be good, and a missing package, before
+a run reads a record or spends budget.
+
+The checks use only the settings and the schema, so they need no private data and no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sugarbush.attributes.placeholders import placeholders
+from sugarbush.data.private_columns import refuse_private_columns
+from sugarbush.data.remote import require_packages_of_source
+from sugarbush.data.schema import Schema
+from sugarbush.errors import ParamsError, SchemaError
+from sugarbush.extras import require_extra
+from sugarbush.privacy.settings import Purpose
+from sugarbush.run import cluster
+from sugarbush.run.settings import ProjectSettings
+from sugarbush.tables.settings import Engine
+from sugarbush.tracking import receivers
+
+_ANOTHER_DOMAIN = """\
+generator.provider: {name} writes texts of one fixed domain, whatever your texts are. No budget \
+was spent. Choose a generator for your texts:
+  openai       an endpoint, hosted or your own (generator.openai; in Python sb.OpenAI)
+  huggingface  a language model on this machine (generator.huggingface; sb.HuggingFace)
+  pool         public texts of the same kind (generator.pool; sb.Pool)
+To try the tool with useless texts, set generator.{name}.any_texts: true (in Python \
+sb.Simulator(any_texts=True)). A run spends budget then too"""
+
+
+def require_packages(settings: ProjectSettings, base: Path) -> None:
+    """Raise ParamsError if an optional package that the settings need is missing.
+
+    The message names the extra. The packages are not imported, and no record is read.
+    """
+    for name in _sources(settings):
+        require_packages_of_source(name)
+    if any(method.facts.asks_generator for method in settings.chosen):
+        settings.generator.chosen.require_packages()
+    for method in settings.chosen:
+        for extra, *packages in method.facts.extras:
+            require_extra(extra, *packages)
+    if settings.synthesize_metadata.engine is Engine.SMARTNOISE:
+        from sugarbush.tables.smartnoise import require_smartnoise  # slow
+
+        require_smartnoise()
+    cluster.require_packages(settings.run.cluster)
+    receivers.require_packages(base)
+
+
+def _sources(settings: ProjectSettings) -> Iterator[str]:
+    """Yield the private and public files that the settings name."""
+    yield settings.prepare.file
+    yield from filter(None, [settings.prepare.donated])
+    yield from settings.generator.chosen.public_files()
+    for method in settings.chosen:
+        yield from (name for name, _ in method.facts.files)
+        if method.facts.pretrained is not None:
+            yield from (source.file for source in settings.pretrain.sources)
+
+
+def require_usable_inputs(settings: ProjectSettings, schema: Schema, *, source: str) -> None:
+    """Raise ParamsError or SchemaError if no release can be good with these settings.
+
+    `source` names the schema in the message.
+    Raises InputError if a text or an attribute contains a private column.
+    """
+    refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
+    require_edited_schema(settings, schema, source=source)
+    require_generator_for_texts(settings)
+
+
+def require_edited_schema(settings: ProjectSettings, schema: Schema, *, source: str) -> None:
+    """Raise SchemaError if a method uses the schema and the schema is an unedited draft."""
+    if not any(
+        method.facts.asks_generator or method.facts.reads_codes for method in settings.chosen
+    ):
+        return
+    if found := placeholders(schema):
+        lines = "\n".join(f"  {line}" for line in found)
+        raise SchemaError(
+            f"{source}: this is an unedited draft, and no budget was spent. Edit it first:\n{lines}"
+        )
+
+
+def require_generator_for_texts(settings: ProjectSettings) -> None:
+    """Raise ParamsError if a generator of one domain would write for other private texts.
+
+    A benchmark may use such a generator, because its data is public. So may settings that allow
+    the generator for any texts.
+    """
+    generator = settings.generator.chosen
+    public = settings.privacy.purpose is Purpose.BENCHMARK
+    if writes_another_domain(settings) and not (public or generator.allowed_for_any_texts):
+        raise ParamsError(_ANOTHER_DOMAIN.format(name=generator.name))
+
+
+def writes_another_domain(settings: ProjectSettings) -> bool:
+    """Return whether a generator of one fixed domain writes for the user's own data."""
+    own = settings.privacy.purpose is not Purpose.EXAMPLE
+    asked = any(method.facts.asks_generator for method in settings.chosen)
+    return own and asked and settings.generator.chosen.one_domain

@@ -1,0 +1,1 @@
+"""Sends events of stages and releases to the receivers of an organisation."""
