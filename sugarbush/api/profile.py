@@ -153,7 +153,8 @@ def profile(
     (['north', 'south'], True)
     """
     from sugarbush.data.private_columns import private_name, private_names
-    from sugarbush.profiling.requests import profile_of_frame, refuse_uncounted  # slow
+    from sugarbush.pipeline.opening import open_project  # slow
+    from sugarbush.profiling.requests import profile_of_frame, refuse_uncounted
 
     frame = pandas_frame("the corpus", frame).rename(columns=str)
     form = None if isinstance(text, str) else _form(text)
@@ -179,8 +180,12 @@ def profile(
     if columns is not None:
         refuse_uncounted(named, texts, private, setting="columns")
     values, ledger = profile_of_frame(
+        open_project(
+            Path(),
+            settings=project_settings,
+            state=None if state is None else state_folder(state),
+        ),
         frame,
-        project_settings,
         columns=tuple(
             name
             for name in named
@@ -188,7 +193,6 @@ def profile(
             or (name not in texts | parts and private_name(name, private) is None)
         ),
         donated=arguments.donated_frame(None if form is None else form.shape),
-        state=None if state is None else state_folder(state),
         forced=new_draw,
         form=form,
     )

@@ -28,6 +28,7 @@ from sugarbush.privacy.accounting import rounded_up
 from sugarbush.quality.public_quality import given_lines
 from sugarbush.release.folders import final_folder, method_folder, text_of_row
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 from sugarbush.run.settings import FILE, load_params
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
@@ -167,7 +168,7 @@ def print_dropped_rows(project: Project) -> None:
     no counts, because a scheduler may store what a stage prints.
     """
     try:
-        lines = dropped_rows(project.private.tally())
+        lines = dropped_rows(private_store(project).tally())
     except MissingInputError:
         return  # no method of the run reads the rows
     if lines:

@@ -33,7 +33,8 @@ from sugarbush.rehearsal.rehearse import require_rehearsal
 from sugarbush.release.folders import write_release
 from sugarbush.report.model import PublicData, ReleaseFacts
 from sugarbush.report.verdict import Verdict
-from sugarbush.run.context import Project
+from sugarbush.run.context import Gate, Project
+from sugarbush.run.inputs import FolderInputs
 from sugarbush.run.settings import ProjectSettings
 
 
@@ -144,18 +145,30 @@ class FinishedRun:
         write_final_set(project, self.method, self.method.stages[-1], self.final)
 
 
-class _FinishedProject(Project):
-    """A folder with the public and released values of one release in memory."""
+class _FinishedInputs(FolderInputs):
+    """The public and released values of one release, in a folder."""
 
     def __init__(self, base: Path, run: FinishedRun) -> None:
-        super().__init__(base, settings=run.settings, rehearse=require_rehearsal)
-        self._run, self._embeddings = run, EmbeddingsInMemory()
-        ledger = run.ledger
-        self.__dict__ |= {"schema": run.schema, "state": ledger.state, "plan": run.plan}
-
-    def ledger(self, *, rehearse: bool = True) -> Ledger:
-        return self._run.ledger
+        super().__init__(base, run.settings, schema=run.schema)
+        self._embeddings = EmbeddingsInMemory()
 
     def encoder(self, *, private: bool) -> Encoder:
         assert not private
-        return Encoder(self.settings.embedding, cache=self._embeddings)
+        return Encoder(self._settings.embedding, cache=self._embeddings)
+
+
+class _FinishedProject(Project):
+    """The project of one release, with the ledger and the plan of its end."""
+
+    def __init__(self, base: Path, run: FinishedRun) -> None:
+        super().__init__(
+            base,
+            run.settings,
+            inputs=_FinishedInputs(base, run),
+            gate=Gate(rehearse=require_rehearsal, plan=lambda _: run.plan),
+            state=run.ledger.state,
+        )
+        self._run = run
+
+    def ledger(self, *, rehearse: bool = True) -> Ledger:
+        return self._run.ledger

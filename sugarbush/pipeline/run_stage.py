@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from sugarbush.closed_output import output_may_close
 from sugarbush.pipeline.dvc_lock import copy_lock
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.stage import Stage
+from sugarbush.run.records import require_prepared
+from sugarbush.run.usable_inputs import require_packages, require_usable_project
 from sugarbush.tracking.stages import tracked
 
 if TYPE_CHECKING:  # slow imports
@@ -27,12 +30,12 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
     if not stage.is_needed(project.settings, method):
         stage.skip(project.base, method)
         return
-    project.require_packages()
-    project.refuse_foreign_releases()
+    require_packages(project.settings, project.base)
+    refuse_foreign_releases(project)
     if stage.spends or (method is not None and method.stays_private):
-        project.require_usable_inputs()
+        require_usable_project(project)
     if stage.reads_records and _scores_or_trains(stage, method):
-        project.require_prepared()
+        require_prepared(project)
     function = import_module(stage.module).run
     with tracked(stage, project, method):
         if stage.by_method:

@@ -47,6 +47,7 @@ from sugarbush.privacy.parts import MapParts, map_parts
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.run.context import Project
+from sugarbush.run.records import key_of
 
 Batches = Iterable[tuple[str, Sequence[Row]]]
 
@@ -244,7 +245,7 @@ class SplitCorpus:
         numbered = self._numbered(splitter, map_parts, files)
         found = map_parts(partial(splitter.write, files=files), numbered, _Findings.joined)
         self._finish(numbered, [found])
-        digests = PreparedDigests(self._project.key)
+        digests = PreparedDigests(key_of(self._project))
         for part in numbered:
             if (own := found.parts[part.number].digests) is not None:
                 digests.merge(own)
@@ -270,7 +271,7 @@ class SplitCorpus:
             bounds=self.bounds,
             source=self._source,
             setting=self._setting,
-            key=project.key,
+            key=key_of(project),
             public=frozenset(map(normalised, self._public)),
             public_texts=self._inputs.compared,
             fingerprint=fingerprint,
@@ -318,7 +319,7 @@ class SplitCorpus:
         states = [own.fingerprint for own in found if own.fingerprint is not None]
         if states:
             builder = FingerprintBuilder(
-                key=self._project.key, of_0_2=has_fingerprint_of_0_2(self._project.state)
+                key=key_of(self._project), of_0_2=has_fingerprint_of_0_2(self._project.state)
             )
             for state in states:
                 builder.merge(state)
@@ -389,7 +390,7 @@ def read_corpus(project: Project, *, engine: MapParts = map_parts) -> SplitCorpu
         partial(file_parts, path, reading=reading, map_parts=engine),
         partial(_part_batches, reading=reading),
         project,
-        donated=project.donated_texts(),
+        donated=project.inputs.donated_texts(),
         source=str(path),
         setting="prepare.file",
     )

@@ -37,8 +37,7 @@ from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import BudgetExceededError, ParamsError
 from sugarbush.methods.plan import plan_beside
-from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.opening import open_project
+from sugarbush.paths import atomic_directory, find_input
 from sugarbush.preparation.corpus import SplitCorpus, file_batches
 from sugarbush.preparation.public_texts import refuse_private_files
 from sugarbush.privacy.accounting import rounded_up
@@ -56,6 +55,8 @@ from sugarbush.profiling.topics import topics_of
 from sugarbush.progress import progress, working
 from sugarbush.release.folders import write_release
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import open_store
+from sugarbush.run.records import key_of, snapshots_of
 from sugarbush.run.settings import ProjectSettings
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class ProfileRequest:
     def _released(self, *, forced: bool) -> Profile:
         project, ledger = self.project, self.project.ledger(rehearse=False)
         by_user = project.settings.privacy.unit is Unit.USER
-        with project.open_store(STAGE, self._key(), forced=forced) as store:
+        with open_store(project, STAGE, self._key(), forced=forced) as store:
             plan = self._plan(store, ledger)
             missing = [name for name in plan.events if store.finished(name) is None]
             if _needs_new_slack(plan, missing, ledger, run=store.run):
@@ -160,10 +161,10 @@ class ProfileRequest:
     def _key(self) -> dict[str, object]:
         project = self.project
         settings = project.settings
-        keyed = hmac.digest(project.key, b"profile" + self.digest(), "sha256").hex()
+        keyed = hmac.digest(key_of(project), b"profile" + self.digest(), "sha256").hex()
         return {
             "version": versions.PROFILE,
-            "corpus": project.snapshots.of("profile", digest=keyed),
+            "corpus": snapshots_of(project).of("profile", digest=keyed),
             "columns": list(self.columns),
             "epsilon": settings.profile.epsilon,
             "privacy": [settings.privacy.unit.value, settings.privacy.delta],
@@ -176,7 +177,7 @@ class ProfileRequest:
         """Return a reader that has read no record."""
         project = self.project
         by_user = project.settings.privacy.unit is Unit.USER
-        return Reader(self.columns, by_user=by_user, key=project.key, shape=self._shape)
+        return Reader(self.columns, by_user=by_user, key=key_of(project), shape=self._shape)
 
     def _plan(self, store: ResultStore, ledger: Ledger) -> ProfilePlan:
         """Return the stored plan of an interrupted profile, or make and store a plan."""
@@ -284,14 +285,12 @@ def _one_record_per_user(
             "prepare": settings.prepare.model_copy(update={"min_records": 2}),
         }
     )
-    copy = project.with_settings(changed)
     attributes = [
         UnlistedColumn(name=f"column_{number}", column=column)
         for number, column in enumerate(columns)
     ]
     schema = Schema(subject=SUBJECT, attributes=tuple(attributes) or (TONE,), text=form)
-    copy.__dict__["schema"] = schema
-    return copy
+    return project.with_settings(changed, schema=schema)
 
 
 def _without_columns(form: TextForm | None) -> Schema:
@@ -301,9 +300,8 @@ def _without_columns(form: TextForm | None) -> Schema:
 
 def _donated_texts(project: Project, form: TextForm | None) -> tuple[str, ...]:
     """Return the donated texts. The columns of the private file may be missing in their file."""
-    other = project.with_settings(project.settings)
-    other.__dict__["schema"] = _without_columns(form)
-    return other.donated_texts()
+    other = project.with_settings(project.settings, schema=_without_columns(form))
+    return other.inputs.donated_texts()
 
 
 def form_of_project(project: Project) -> TextForm | None:
@@ -311,7 +309,7 @@ def form_of_project(project: Project) -> TextForm | None:
 
     A project that needs a profile may have no schema. Raises SchemaError for one with mistakes.
     """
-    path = project.find(project.settings.prepare.schema_)
+    path = find_input(project.base, project.settings.prepare.schema_)
     return load_schema(path).text if path.exists() else None
 
 
@@ -341,7 +339,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
             path, setting="prepare.file", wanted=every, options=settings.prepare.read_options
         ),
         donated=lambda: _donated_texts(project, form),
-        encoder=lambda: project.encoder(private=False),
+        encoder=lambda: project.inputs.encoder(private=False),
         source=str(path),
         folder=project.roots.released / STAGE,
         characters=_size(path),
@@ -357,12 +355,11 @@ def _texts_of_frame(
 
 
 def profile_of_frame(
+    project: Project,
     frame: pd.DataFrame,
-    settings: ProjectSettings,
     *,
     columns: tuple[str, ...],
     donated: pd.DataFrame | None,
-    state: Path | None,
     forced: bool = False,
     form: TextForm | None = None,
 ) -> tuple[Profile, Ledger]:
@@ -370,6 +367,7 @@ def profile_of_frame(
 
     Nothing is written except in the state folder.
     """
+    settings = project.settings
     _refuse_many(columns, "the frame", advice="the argument `columns`")
     plain = _without_columns(form)
     shape = shape_of(plain, settings.prepare)
@@ -379,8 +377,6 @@ def profile_of_frame(
     for column in columns:
         if not shape.is_inside(column):
             require_column(frame, column, asked_by="columns")
-    project = open_project(Path(), settings=settings)
-    project.__dict__ |= {"state": state} if state else {}
     wanted = {name: "columns" for name in columns if not shape.is_inside(name)} | dict(
         wanted_columns(settings.prepare, plain, private=True)
     )
@@ -389,8 +385,8 @@ def profile_of_frame(
     texts = () if donated is None else _texts_of_frame(donated, settings, plain)
 
     def digest() -> bytes:
-        table = digest_of_frame(frame, key=project.key, columns=read)
-        return keyed_digest([table], key=project.key).encode()
+        table = digest_of_frame(frame, key=key_of(project), columns=read)
+        return keyed_digest([table], key=key_of(project)).encode()
 
     profile = ProfileRequest(
         project=project,

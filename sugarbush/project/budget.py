@@ -15,6 +15,7 @@ from rich.text import Text
 
 from sugarbush.errors import LedgerError, ParamsError, UsageError, printable
 from sugarbush.pipeline.dvc import require_current_stages
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.preparation.findings import corpus_findings, known_corpus
 from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_down, rounded_up
@@ -25,6 +26,9 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.project.check import example_is_made, schema_of_project, would_spend
 from sugarbush.release.folders import entries_of_releases
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import planned_line
+from sugarbush.run.records import key_of
+from sugarbush.run.usable_inputs import require_usable_project
 
 # the largest number of runs that is computed; 128 weekly releases take more than two years
 _MANY = 128
@@ -71,7 +75,7 @@ def show_budget(project: Project, console: Console) -> None:
             count = other.read_bytes().count(b'"event":')
             console.print(f"Not in this total: {count} charges in {other}", soft_wrap=True)
     names = ", ".join(settings.methods.by_name)
-    console.print(f"A run of {names} plans {project.planned_line()}:", soft_wrap=True)
+    console.print(f"A run of {names} plans {planned_line(project)}:", soft_wrap=True)
     for part in plan.allocations:
         console.print(f"  {part.name:<16} {described_event(part.event)}")
     events = tuple(part.event for part in plan.allocations)
@@ -104,9 +108,9 @@ def _print_refusal(project: Project, console: Console) -> None:
     if not example_is_made(project):
         return
     try:
-        project.refuse_foreign_releases()
+        refuse_foreign_releases(project)
         require_current_stages(project.base)
-        project.require_usable_inputs()
+        require_usable_project(project)
         refused = known_corpus(project, corpus_findings(project))
     except (UsageError, LedgerError) as error:
         refused = str(error)
@@ -124,7 +128,7 @@ def repair(project: Project, console: Console, *, accept: Collection[str] = ()) 
     """
     ledger = project.ledger()
     ids = {entry.id for entry in ledger.entries()}
-    releases = entries_of_releases(project.roots, project.settings.privacy, key=project.key)
+    releases = entries_of_releases(project.roots, project.settings.privacy, key=key_of(project))
     unsealed = {i: entry for i, entry in releases.unsealed.items() if i not in ids}
     if unknown := [i for i in accept if i not in unsealed]:
         raise ParamsError(

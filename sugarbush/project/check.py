@@ -16,10 +16,12 @@ from sugarbush.errors import FailureError, InputError, PoorRehearsalError
 from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.methods.interface import Method
+from sugarbush.paths import find_input
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, spends, stale_stages
 from sugarbush.pipeline.forecast import forecast_run
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.preparation.corpus import read_corpus
 from sugarbush.preparation.findings import CorpusFindings, corpus_findings, dropped_rows
@@ -34,8 +36,14 @@ from sugarbush.rehearsal.rehearse import (
     stored_rehearsal,
 )
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import planned_line
 from sugarbush.run.settings import FILE, load_params
-from sugarbush.run.usable_inputs import writes_another_domain
+from sugarbush.run.tools import label_of, labeller_of
+from sugarbush.run.usable_inputs import (
+    require_packages,
+    require_usable_project,
+    writes_another_domain,
+)
 
 DOMAIN_NOTICE = (
     "           but this generator writes texts of one domain, whatever your texts are.\n"
@@ -75,8 +83,8 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
     """
     settings = project.settings
     restore_lock(project.base)
-    project.refuse_foreign_releases()
-    project.require_packages()
+    refuse_foreign_releases(project)
+    require_packages(project.settings, project.base)
     console.print("settings   ok")
     if not example_is_made(project):
         console.print("data       the embedded example; `sugarbush run` writes it")
@@ -84,12 +92,12 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
         return
     schema = project.schema
     count = len(schema.attributes)
-    project.require_usable_inputs()
+    require_usable_project(project)
     console.print(f"schema     ok: {count} attribute{'s' if count != 1 else ''}")
-    project.label()
+    label_of(project)
     findings = corpus_findings(project)
     _print_data(project, findings, console, internal=internal)
-    if (labeller := project.labeller()) is not None:
+    if (labeller := labeller_of(project)) is not None:
         with working("checking the endpoint of the labels"):
             check_labeller(project, labeller)
         for base_url in settings.extract_metadata.label_endpoint.base_urls:
@@ -97,7 +105,7 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
             what = "every private text" if settings.reads_codes else "the donated examples alone"
             console.print(f"labels     ok: {base_url} will receive {what}{how}")
     if any(method.facts.uses_encoder for method in settings.chosen):
-        project.encoder(private=False).check()
+        project.inputs.encoder(private=False).check()
         console.print(f"encoder    ok: {settings.embedding.model}")
     if any(method.facts.asks_generator for method in settings.chosen):
         _check_generator(project, console)
@@ -189,7 +197,7 @@ def _check_budget(project: Project, console: Console, fingerprint: tuple[str, ..
         return
     ledger.check([part.event for part in plan.allocations], dataset_fingerprint=fingerprint)
     console.print(
-        f"budget     ok: a run plans {project.planned_line()} at delta {rounded_up(plan.delta)}; "
+        f"budget     ok: a run plans {planned_line(project)} at delta {rounded_up(plan.delta)}; "
         f"spent so far {rounded_up(ledger.total())} of {rounded_up(ledger.cap)}"
     )
 
@@ -204,7 +212,7 @@ def example_is_made(project: Project) -> bool:
 def schema_of_project(project: Project) -> Schema:
     """Return the schema. Raises InputError if no run has written the embedded example."""
     if not example_is_made(project):
-        path = project.find(project.settings.prepare.schema_)
+        path = find_input(project.base, project.settings.prepare.schema_)
         raise InputError(f"{path}: the example does not exist yet. Write it with: sugarbush run")
     return project.schema
 

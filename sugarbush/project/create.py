@@ -53,6 +53,7 @@ from sugarbush.project.template import (
     outdated_tasks,
     project_files,
 )
+from sugarbush.run.ledgers import profile_charges
 from sugarbush.run.settings import FILE, ProjectSettings, dataset_name
 
 _TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
@@ -206,11 +207,11 @@ def _profile_new_project(files: _NewFiles, user_data: OwnData, console: Console)
 
     if read_profile(files.folder) is not None:
         return
-    before = open_project(files.folder).profile_charges
+    before = profile_charges(open_project(files.folder))
     try:
         use_profile(files.folder, files.folder / SCHEMA, subject=user_data.subject, console=console)
     except SugarbushError:
-        if files.written and open_project(files.folder).profile_charges == before:
+        if files.written and profile_charges(open_project(files.folder)) == before:
             files.remove()
             lines: tuple[str, ...] = (
                 "Nothing was spent, and no project was written. Correct what the error below "
@@ -405,7 +406,7 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
             tempfile.TemporaryDirectory() as cache,
             suppress(SchemaError),
         ):  # too few examples
-            encoder = open_project(Path(cache), settings=params).encoder(private=False)
+            encoder = open_project(Path(cache), settings=params).inputs.encoder(private=False)
             attributes = draft_schema(
                 texts,
                 subject=subject,

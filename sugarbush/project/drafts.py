@@ -31,7 +31,7 @@ def write_draft(
     nobody has edited; otherwise the draft is a new file (`output`). No private file is read. Raises
     ParamsError, InputError or SchemaError."""
     settings, profile = project.settings.prepare, read_profile(project.base)
-    unedited = project.find(settings.schema_)
+    unedited = find_input(project.base, settings.schema_)
     if profile is not None:
         subject = subject or _subject_of(unedited) or subject_of_file(Path(settings.file).stem)
     if output is None and profile is not None and is_unedited(unedited):
@@ -54,20 +54,20 @@ def write_draft(
         )
     if subject is None:
         raise ParamsError("--subject: say what the texts are, in public words")
-    private_file = project.find(settings.file.removeprefix("file://"))
-    if project.find(settings.donated).resolve() == private_file.resolve():
+    private_file = find_input(project.base, settings.file.removeprefix("file://"))
+    if find_input(project.base, settings.donated).resolve() == private_file.resolve():
         raise ParamsError(
             f"params.yaml: {SETTING} is the private file (prepare.file). Name a file of donated "
             "examples"
         )
-    form = project.schema.text if project.find(settings.schema_).exists() else None
+    form = project.schema.text if find_input(project.base, settings.schema_).exists() else None
     if form is not None and form.json_schema is not None:
         raise ParamsError(
             "the schema declares JSON records, and their JSON Schema tells their attributes. Edit "
             f"{settings.schema_} instead of a draft"
         )
     texts, columns = donated_examples(project.base, settings, form=form)
-    embed = project.encoder(private=False).encode
+    embed = project.inputs.encoder(private=False).encode
     schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
     with atomic_file(output, public=True) as temporary:
         temporary.write_text(

@@ -12,7 +12,7 @@ from rich.text import Text
 from sugarbush.attributes.placeholders import TONE
 from sugarbush.data.schema import json_schema_file, load_schema
 from sugarbush.data.shapes.interface import Shape
-from sugarbush.paths import Roots, atomic_file, reading
+from sugarbush.paths import Roots, atomic_file, find_input, reading
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.budget import mu_of
@@ -33,6 +33,7 @@ from sugarbush.progress import working
 from sugarbush.project.assignments import changed_settings, write_settings
 from sugarbush.project.local_model import tokens_for_words
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import profile_charges
 from sugarbush.tables.settings import Engine
 
 PAGE = "profile.html"
@@ -42,9 +43,9 @@ _DAMAGED = "Run `sugarbush profile` again; a finished profile costs nothing"
 
 def make_profile(project: Project, console: Console, *, force: bool = False) -> Profile:
     """Draw or restore the profile, write its page, and print both and the next command."""
-    before = len(project.profile_charges)
+    before = len(profile_charges(project))
     profile = profile_of_project(project, forced=force)
-    _show(project, profile, console, charged=len(project.profile_charges) > before)
+    _show(project, profile, console, charged=len(profile_charges(project)) > before)
     _show_records_per_user(project, profile, console)
     say(console, "next: sugarbush schema draft   writes a schema from the profile")
     return profile
@@ -96,12 +97,12 @@ def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Con
     The schema is the draft of a new project, which nobody has edited.
     """
     project = open_project(folder)
-    before = len(project.profile_charges)
+    before = len(profile_charges(project))
     profile = profile_of_project(project)
     named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
     draft = write_schema_of(profile, schema, subject=named, console=console, shape_of=schema)
     set_from_profile(project, profile, draft.schema.shape, console)
-    _show(project, profile, console, charged=len(project.profile_charges) > before)
+    _show(project, profile, console, charged=len(profile_charges(project)) > before)
 
 
 def set_from_profile(
@@ -216,5 +217,5 @@ def say(console: Console, line: str) -> None:
 
 def _title(project: Project) -> str:
     """Return the schema's subject, or the dataset's name without a schema."""
-    path = project.find(project.settings.prepare.schema_)
+    path = find_input(project.base, project.settings.prepare.schema_)
     return project.schema.subject if path.exists() else project.dataset

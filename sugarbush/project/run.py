@@ -20,6 +20,7 @@ from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
 from sugarbush.pipeline.forecast import forecast_run
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.run_with_parent import end_with_children
@@ -42,6 +43,7 @@ from sugarbush.report.downloads import texts_name
 from sugarbush.run import error_report as entry_point
 from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
+from sugarbush.run.usable_inputs import require_usable_project
 
 STOPPED = "sugarbush: stopped. Finished results are stored; run again to continue."
 _INTERRUPTED = 130  # the exit code of programs that Ctrl-C ends
@@ -77,11 +79,11 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
             "For your own data: sugarbush run. For the example: sugarbush init in another folder"
         )
     restore_lock(base)
-    project.refuse_foreign_releases()
+    refuse_foreign_releases(project)
     require_current_stages(base)
     if example_is_made(project):
         _ = project.plan  # the plan of measurements needs the schema
-        project.require_usable_inputs()
+        require_usable_project(project)
         for notice in notices(project):
             print(f"sugarbush: {notice}", file=sys.stderr, flush=True)
         rehearse_before_run(
@@ -128,8 +130,8 @@ def rehearse_before_run(
     """
     if not example_is_made(project) or not is_rehearsed(project):
         return
-    project.refuse_foreign_releases()
-    project.require_usable_inputs()
+    refuse_foreign_releases(project)
+    require_usable_project(project)
     earlier_rehearsal = stored_rehearsal(project)
     judged = (
         earlier_rehearsal is not None

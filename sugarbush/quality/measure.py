@@ -39,6 +39,8 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.quality.instruments import Instruments, public_weights
 from sugarbush.quality.look import one_of_each
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import open_store
+from sugarbush.run.records import corpus_of
 
 STAGE = "measure"
 FILE = "figures.json"
@@ -118,7 +120,7 @@ def measure(
     settings = project.settings
     key = {
         "version": versions.FIGURES,
-        "corpus": project.data_names(),
+        "corpus": project.inputs.names(),
         "releases": {name: release.digest() for name, release in releases.items()},
         "schema": project.schema.fields_for_private_results(),
         "embedding": settings.embedding.output_settings(),
@@ -131,8 +133,8 @@ def measure(
             for part in PARTS
         },
     }
-    with project.open_store(STAGE, key, forced=forced) as store:
-        session = project.corpus.session(
+    with open_store(project, STAGE, key, forced=forced) as store:
+        session = corpus_of(project).session(
             ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
         )
         names = [request_name(name, part) for name in releases for part in PARTS]
@@ -179,7 +181,7 @@ class _Measurement:
             texts=release.texts,
             labels=release.labels,
             schema=project.schema,
-            embed=project.encoder(private=False).encode,
+            embed=project.inputs.encoder(private=False).encode,
             seed=project.settings.seed,
             random=None if project.look is None else project.look.random,
         )
@@ -191,8 +193,8 @@ class _Measurement:
 
     @cached_property
     def _embeddings(self) -> Private[Any]:
-        encode = self._project.encoder(private=True).encode
-        return one_of_each(self._project, self._project.corpus.embeddings(encode))
+        encode = self._project.inputs.encoder(private=True).encode
+        return one_of_each(self._project, corpus_of(self._project).embeddings(encode))
 
     def draw(self, store: ResultStore, session: PrivacySession) -> Released[NoisyNumbers]:
         draws: dict[str, Callable[[PrivacySession], Released[NDArray[np.int64]]]] = {
@@ -224,7 +226,7 @@ class _Measurement:
         return self._project.plan.of(request_name(self.method, part)).stddev
 
     def _records(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
-        codes = self._project.corpus.code_parts(self._project.schema.names)
+        codes = corpus_of(self._project).code_parts(self._project.schema.names)
         return noisy_histogram_distances(
             codes.map_batch(self.instruments.cells_of_records),
             queries=self.instruments.queries(),
@@ -235,7 +237,7 @@ class _Measurement:
 
     def _quality(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         instruments, names = self.instruments, self._project.schema.names
-        codes = one_of_each(self._project, self._project.corpus.codes(names))
+        codes = one_of_each(self._project, corpus_of(self._project).codes(names))
         return noisy_counts(
             self._embeddings.zip_batch(codes, instruments.cells_of_quality),
             size=instruments.quality_size,

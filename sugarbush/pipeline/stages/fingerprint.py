@@ -35,12 +35,15 @@ from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file, reading
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.plan import measured_requests, requests_of_figures
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, METRICS, packages_of
 from sugarbush.release.folders import charges_of_releases
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import profile_charges
+from sugarbush.run.records import key_of, private_store, snapshots_of
 from sugarbush.settings import Section
 
 NAME = "fingerprint"
@@ -73,14 +76,14 @@ def run(project: Project, *, only_look: bool = False) -> None:
             project, [name for name, _ in policy], ", ".join(setting for _, setting in policy)
         ),
     }
-    key = project.key
+    key = key_of(project)
     for name, digest in digests.items():
         keyed = hmac.digest(key, name.encode() + digest, "sha256").hex()
         if name in ("corpus", "policy"):
             keyed = (
-                project.snapshots.seen(name, digest=keyed)
+                snapshots_of(project).seen(name, digest=keyed)
                 if only_look
-                else project.snapshots.of(name, digest=keyed, renew=wants_new_draw())
+                else snapshots_of(project).of(name, digest=keyed, renew=wants_new_draw())
             )
         write_stamp(project.roots.stamps / f"{name}.json", keyed)
     with atomic_file(project.roots.stamps / "settings.json", public=True) as path:
@@ -95,7 +98,7 @@ def _warn_of_another_project(project: Project) -> None:
     """Print a warning if another project has changed the name of the training texts."""
     stamp = project.roots.stamps / "train_texts.json"
     own = read_stamp(stamp, left_by="prepare") if stamp.exists() else None
-    if own is not None and project.snapshots.now("train_texts") not in (None, own):
+    if own is not None and snapshots_of(project).now("train_texts") not in (None, own):
         print(
             f"{NAME}: another project or experiment has run on dataset '{project.dataset}' with "
             "other files or settings since this project's last run. So this run draws new "
@@ -202,7 +205,7 @@ def code_digest() -> str:
 
 def forget_digests_without_files(project: Project) -> None:
     """Remove the stamps of missing private files, because DVC cannot see these files."""
-    store, stamps = project.private, project.roots.stamps
+    store, stamps = private_store(project), project.roots.stamps
     needs = {
         "prepare": store.bounds_file,
         "train_texts": store.prepared_file(TRAIN),
@@ -253,8 +256,8 @@ def _plan(project: Project) -> dict[str, Any]:
         privacy=project.settings.privacy.model_dump(mode="json"),
         requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
         methods={method.name: method.output_settings() for method in project.settings.chosen},
-        measured=[asdict(request) for request in project.measured_requests],
-        profile=project.profile_charges,
+        measured=[asdict(request) for request in measured_requests(project)],
+        profile=profile_charges(project),
         code=code_digest(),
         library=version("dp-accounting"),
     )
@@ -279,7 +282,7 @@ def _computed_plan(project: Project) -> dict[str, Any]:
         ]
         for method in project.settings.chosen
     }
-    figures = [_allocation(plan, request.name) for request in project.figure_requests]
+    figures = [_allocation(plan, request.name) for request in requests_of_figures(project)]
     look = [_allocation(plan, name) for name in LOOK if plan.holds(name)]
     return {"look": look, "metadata": shared, "by_method": by_method, "figures": figures}
 

@@ -58,14 +58,14 @@ _LEARNING_RATE: Final = 2e-3
 
 def run(project: Project) -> None:
     """Train the models that the chosen methods start from."""
-    with atomic_directory(project.pretrained) as folder:
+    with atomic_directory(project.inputs.pretrained) as folder:
         write_models(folder, project)
 
 
 def write_models(folder: Path, project: Project) -> None:
     """Write public texts, train a tokenizer and models on them, and measure their perplexity."""
     settings, schema, seed = project.settings.pretrain, project.schema, project.settings.seed
-    examples_given = project.donated()
+    examples_given = project.inputs.donated()
     given: tuple[str, ...] = ()
     given_codes = np.empty((0, len(schema.names)), dtype=np.int64)
     if examples_given is not None:

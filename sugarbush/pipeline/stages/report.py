@@ -81,6 +81,8 @@ from sugarbush.report.tables import (
 )
 from sugarbush.report.verdict import Verdict
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
+from sugarbush.run.tools import label_reader
 
 NAME = "report"
 MOST_SHOWN = 5000  # texts per method on the pages; 5,000 texts of 100 words need about 4 MB
@@ -135,7 +137,7 @@ def _verdict(
     verdict = judge(
         lineage,
         labels,
-        reader=project.label_reader(metadata, method),
+        reader=label_reader(project, metadata, method),
         wanted=project.settings.release.size(metadata.count),
         measured=() if figures is None else figures.by_method.get(method.name, ()),
         look=project.look,
@@ -230,9 +232,12 @@ def internal_of(project: Project) -> InternalData:
     """Collect the values for the internal page. These values are computed on real texts."""
     roots, schema, settings = project.roots, project.schema, project.settings
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
-    codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
+    codes = {
+        part: private_store(project).real_codes(schema.names, part=part)
+        for part in (TRAIN, HELDOUT)
+    }
     read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
-    real = project.private.real_texts(
+    real = private_store(project).real_texts(
         schema.names, part=HELDOUT, limit=settings.evaluate.max_texts, seed=settings.seed
     )
     sizes = roots.internal / "by_texts.json"
@@ -249,7 +254,7 @@ def internal_of(project: Project) -> InternalData:
         },
         heldout_map=maps_of(project, real.texts),
         audits=_audits(project),
-        removed=project.private.tally().get("public", 0),
+        removed=private_store(project).tally().get("public", 0),
     )
 
 
@@ -263,7 +268,7 @@ def _audits(project: Project) -> dict[str, Any]:
 
 def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float64]]:
     """Return the positions (n, 2) of real texts on each map, with axes from synthetic texts."""
-    private, encoder = project.encoder(private=True), project.encoder(private=False)
+    private, encoder = project.inputs.encoder(private=True), project.inputs.encoder(private=False)
     found = {}
     for method in project.settings.released:
         path = final_folder(project.roots, method) / "lineage.parquet"
@@ -276,7 +281,7 @@ def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float
 
 def public_data(project: Project) -> PublicData:
     """Collect everything that the card and the public page show."""
-    encode = project.encoder(private=False).encode
+    encode = project.inputs.encoder(private=False).encode
     folders = [project.roots.released / "metadata"]
     folders += [final_folder(project.roots, method) for method in project.settings.released]
     for folder in folders:

@@ -37,6 +37,7 @@ from sugarbush.project import run as runs
 from sugarbush.project.profiles import make_profile
 from sugarbush.quality import measure as measuring
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import uncapped_ledger
 from tests.publication import COMPLETE
 from tests.unit.pipeline.small_project import run_stages, write_project
 
@@ -358,7 +359,7 @@ def test_figures_on_real_texts_are_noted_and_make_an_older_card_stale(
     assert not has_old_card(project) and not ledger.shown()
     checks._print_misspellings(project, Console(file=io.StringIO()))
     assert ledger.shown() == {"check --internal": 1} and has_old_card(project)
-    project.uncapped_ledger("confidentiality")
+    uncapped_ledger(project, "confidentiality")
     run_stages(project.base, without=frozenset({"audit", "prepare", "extract_metadata"}))
     card = json.loads((project.roots.published / "release_card.json").read_text())
     noted = "for this dataset: check --internal (1), results without DP (1)."

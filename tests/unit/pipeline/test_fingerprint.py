@@ -8,9 +8,11 @@ import pytest
 from sugarbush.errors import InputError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint
+from sugarbush.pipeline.stamps import write_private_stamp
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.release.folders import write_release
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 from sugarbush.run.settings import ProjectSettings
 from tests.integration.project import SCHEMA, as_lines, letters
 from tests.settings import params
@@ -261,13 +263,13 @@ def test_two_projects_with_one_dataset_are_warned(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = open_project(base, settings=own())
-    project.private.folder("prepared")
+    private_store(project).folder("prepared")
     (base / "data/private/prepared/train.parquet").touch()
-    project.write_stamp("train_texts", digest="a", within="corpus", stage="prepare")
+    write_private_stamp(project, "train_texts", digest="a", within="corpus", stage="prepare")
     fingerprint.run(project)
     assert not capsys.readouterr().out
     other = open_project(base.parent / "other", settings=own())
-    other.write_stamp("train_texts", digest="b", within="corpus", stage="prepare")
+    write_private_stamp(other, "train_texts", digest="b", within="corpus", stage="prepare")
     fingerprint.run(project, only_look=True)
     assert not capsys.readouterr().out
     fingerprint.run(project)

@@ -17,6 +17,7 @@ from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.run.context import Project
+from sugarbush.run.tools import method_inputs
 from tests.settings import params
 
 
@@ -69,4 +70,4 @@ def test_delta_is_compared_with_the_noisy_counts_of_labels_too(project: Project)
     )
     metadata = MetadataRelease(labels=np.array([150_000, 60_000]), label="topic")
     with pytest.raises(ParamsError, match=r"above 1 / .DP count of records"):
-        own.method_inputs(method, stage="evolve", metadata=metadata)
+        method_inputs(own, method, stage="evolve", metadata=metadata)

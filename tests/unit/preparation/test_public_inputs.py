@@ -22,6 +22,7 @@ from sugarbush.pipeline.stages import fingerprint, make_example, prepare
 from sugarbush.pipeline.stages.report import internal_of
 from sugarbush.project.check import run_checks
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 from tests.integration.project import TINY_ENCODER, as_lines
 from tests.settings import ROOT
 from tests.unit.pipeline.small_project import run_stages, write_project
@@ -161,7 +162,7 @@ def test_records_may_be_donated_on_purpose_and_the_internal_report_counts_them(
     (base / "donated.jsonl").write_text(as_lines(RECORDS[:20]))
     run_stages(base, without=frozenset({"report"}))
     project = open_project(base)
-    train = pd.read_parquet(project.private.prepared_file("train"))
+    train = pd.read_parquet(private_store(project).prepared_file("train"))
     assert not set(train["text"]) & {r["text"] for r in RECORDS[:20]}
     assert internal_of(project).removed == 20
 
@@ -172,7 +173,7 @@ def test_short_answers_in_both_files_are_accepted(tmp_path: Path) -> None:
     project = project_with(tmp_path, **pool(file))
     (tmp_path / "letters.jsonl").write_text(as_lines([*RECORDS, *short]))
     prepare.run(project)
-    assert project.private.tally()["public"] == 30
+    assert private_store(project).tally()["public"] == 30
 
 
 @pytest.mark.parametrize("kind", PRIVATE_POOLS)

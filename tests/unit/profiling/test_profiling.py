@@ -37,6 +37,7 @@ from sugarbush.project.create import OwnData, create_project
 from sugarbush.project.drafts import write_draft
 from sugarbush.project.profiles import make_profile, read_profile
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import profile_charges
 from tests.settings import params
 
 SECRET = "zanzibarine"
@@ -274,11 +275,10 @@ def test_a_run_with_the_schema_stays_within_epsilon_together_with_the_profile(
 ) -> None:
     profile = profile_of_project(project)
     schema = draft_from_profile(profile, subject="letters").schema
-    run = project.with_settings(project.settings)
-    run.__dict__["schema"] = schema
+    run = project.with_settings(project.settings, schema=schema)
     other = run.settings.privacy.model_copy(update={"dataset": "others"})
-    alone = project.with_settings(run.settings.model_copy(update={"privacy": other}))
-    alone.__dict__["schema"] = schema
+    settings = run.settings.model_copy(update={"privacy": other})
+    alone = project.with_settings(settings, schema=schema)
     assert run.plan.epsilon < 0.86 < alone.plan.epsilon <= 1
     for part in run.plan.allocations:
         run.ledger(rehearse=False).charge(part.event, stage="s", run="r", plan=run.plan.planned)
@@ -294,13 +294,11 @@ def test_every_profile_counts_whatever_the_schema_says(project: Project) -> None
             "attributes": [{"name": "shop", "column": "shop", "values": ["north"]}],
         }
     )
-    run = project.with_settings(project.settings)
-    run.__dict__["schema"] = by_hand
-    assert run.profile_charges == tuple(e.id for e in project.ledger().entries())
+    run = project.with_settings(project.settings, schema=by_hand)
+    assert profile_charges(run) == tuple(e.id for e in project.ledger().entries())
     first = run.plan.epsilon
     profile_of_project(project, forced=True)
-    again = project.with_settings(project.settings)
-    again.__dict__["schema"] = by_hand
+    again = project.with_settings(project.settings, schema=by_hand)
     assert again.plan.epsilon < first < 0.86
 
 
@@ -316,13 +314,13 @@ def test_a_profile_that_needs_most_of_epsilon_leaves_the_rest(
         profile__epsilon=of_profile,
     )
     profile_of_project(project)
-    run = project.with_settings(project.settings)
-    run.__dict__["schema"] = Schema.model_validate(
+    by_hand = Schema.model_validate(
         {"subject": "x", "attributes": [{"name": "s", "column": "shop", "values": ["north"]}]}
     )
+    run = project.with_settings(project.settings, schema=by_hand)
     planned = run.plan.planned
     ledger = run.ledger(rehearse=False)
-    total = ledger.epsilon_with(run.profile_charges, (planned.events, planned))
+    total = ledger.epsilon_with(profile_charges(run), (planned.events, planned))
     assert 0.9 * epsilon < total <= epsilon
 
 

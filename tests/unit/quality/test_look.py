@@ -17,6 +17,7 @@ from sugarbush.evaluation.first_look import CENTRE, FIT, KINDS, LENGTHS, NAMES, 
 from sugarbush.evaluation.fit import Share
 from sugarbush.pipeline.opening import open_project
 from sugarbush.quality import look as looking
+from sugarbush.run.tools import first_length
 from tests.integration.project import letters
 from tests.unit.pipeline.small_project import run_stages, write_project
 
@@ -244,7 +245,7 @@ def test_prompts_have_the_lengths_of_the_records_or_of_donated_texts(
     )
     run_stages(base, without=frozenset({"evolve", "enlarge", "measure", "report", "evaluate"}))
     project = open_project(base)
-    numbers = project.first_length().numbers
+    numbers = first_length(project).numbers
     true = [len(row["text"].split()) for row in letters(146)]
     assert numbers and 80 not in numbers
     assert min(true) - 8 <= min(numbers) <= max(numbers) <= max(true) + 8
