@@ -25,7 +25,7 @@ from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages.fingerprint import ROUNDING, old_card_notice
 from sugarbush.preparation.findings import dropped_rows
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.quality.public_quality import given_lines
+from sugarbush.release.figures import given_lines
 from sugarbush.release.folders import final_folder, method_folder, text_of_row
 from sugarbush.run.context import Project
 from sugarbush.run.records import private_store

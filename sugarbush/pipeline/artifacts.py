@@ -28,7 +28,7 @@ from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages.fingerprint import old_card_notice
-from sugarbush.quality.public_quality import given_labels
+from sugarbush.release.figures import given_labels
 from sugarbush.release.folders import (
     donated_frame,
     read_lineage,

@@ -25,11 +25,11 @@ from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
 from sugarbush.pipeline.method_output import write_final_set, write_first_candidates
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.quality.measure import FILE as FIGURES
 from sugarbush.quality.measure import STAGE as MEASURE
-from sugarbush.quality.measure import MeasuredFigures
 from sugarbush.quality.public_quality import quality_of
 from sugarbush.rehearsal.rehearse import require_rehearsal
+from sugarbush.release.figures import FILE as FIGURES
+from sugarbush.release.figures import MeasuredFigures
 from sugarbush.release.folders import write_release
 from sugarbush.report.model import PublicData, ReleaseFacts
 from sugarbush.report.verdict import Verdict

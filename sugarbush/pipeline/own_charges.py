@@ -5,7 +5,7 @@ from __future__ import annotations
 from sugarbush.errors import MissingInputError
 from sugarbush.paths import require
 from sugarbush.privacy.spending import Spending, spending_of
-from sugarbush.quality.measure import FILE as FIGURES
+from sugarbush.release.figures import FILE as FIGURES
 from sugarbush.release.folders import FILE as RELEASE
 from sugarbush.release.folders import final_folder, read_ledger_ids
 from sugarbush.run.context import Project

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
+from sugarbush.errors import InvariantError
 from sugarbush.evaluation.figures_plan import figure_requests
 from sugarbush.evaluation.first_look import CENTRE, FIT, KINDS, LENGTHS, STYLE, look_requests
 from sugarbush.methods.plan import plan_beside, plan_for
+from sugarbush.paths import atomic_file, checkout_root
+from sugarbush.pipeline.code import code_digest
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest
+from sugarbush.privacy.results import digest_of
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import profile_charges
+
+FILE: Final = ".cache/plan.json"
+
+
+def kept_plan(project: Project) -> BudgetPlan:
+    """Return `plan_of`, computed by the first process that needs it and read by the others.
+
+    The file is public, because the plan follows from the settings alone. It is read only for the
+    same settings, schema and code. A plan beside a profile depends on the ledger, so it is computed
+    in each process.
+    """
+    if profile_charges(project):
+        return plan_of(project)
+    key = digest_of(
+        code=code_digest(),
+        settings=project.settings.model_dump(mode="json"),
+        schema=project.schema.model_dump(mode="json"),
+    )
+    path = checkout_root(project.base) / FILE
+    if (plan := _read_plan(path, key)) is None:
+        plan = plan_of(project)
+        with atomic_file(path) as temporary:
+            temporary.write_text(json.dumps({"key": key, "plan": plan.as_dict()}) + "\n")
+    return plan
+
+
+def _read_plan(path: Path, key: str) -> BudgetPlan | None:
+    """Return the stored plan, or None for another key or a damaged file."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return BudgetPlan.from_dict(fields["plan"]) if fields["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError, InvariantError):
+        return None
 
 
 def plan_of(project: Project) -> BudgetPlan:

@@ -26,9 +26,10 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.reservation import Reservation
 from sugarbush.quality.judge import judge
 from sugarbush.quality.look import LookRequest, require_fit
-from sugarbush.quality.measure import MeasuredFigures, MeasuredRelease, measure
+from sugarbush.quality.measure import measure
 from sugarbush.rehearsal.preflight import preflight
 from sugarbush.rehearsal.rehearse import alternatives, rehearse
+from sugarbush.release.figures import MeasuredFigures, MeasuredRelease
 from sugarbush.release.labelled import with_labels
 from sugarbush.report.true_labels import with_true_labels
 from sugarbush.run.context import Project

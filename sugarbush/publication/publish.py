@@ -33,8 +33,8 @@ from sugarbush.publication.folder import write_dataset
 from sugarbush.publication.records import Publications, Published, open_publications
 from sugarbush.quality.judge import FILE as VERDICTS
 from sugarbush.quality.judge import read_verdicts
-from sugarbush.quality.public_quality import given_lines
 from sugarbush.release.columns import typed_table
+from sugarbush.release.figures import given_lines
 from sugarbush.release.folders import final_folder, read_release, texts_as_lines
 from sugarbush.report.downloads import texts_name
 from sugarbush.report.officer import with_publication

@@ -11,9 +11,8 @@ them, the others one record of each unit.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,11 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush import versions
-from sugarbush.attributes.reader import Labels
 from sugarbush.evaluation.figures_plan import PARTS, QUALITY, RECORDS, TOPICS, request_name
 from sugarbush.evaluation.public_figures import (
     COVERAGE,
-    LEVEL,
     NoisyNumbers,
     PublicFigure,
     estimate,
@@ -34,79 +31,16 @@ from sugarbush.evaluation.public_figures import (
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.distances import noisy_histogram_distances
 from sugarbush.privacy.mechanisms import noisy_counts
-from sugarbush.privacy.results import ResultStore, digest_of
+from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.quality.instruments import Instruments, public_weights
+from sugarbush.quality.instruments import Instruments
 from sugarbush.quality.look import one_of_each
+from sugarbush.release.figures import MeasuredFigures, MeasuredRelease
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import open_store
 from sugarbush.run.records import corpus_of
 
 STAGE = "measure"
-FILE = "figures.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredFigures:
-    """The public figures of each method.
-
-    `facts` describe how the figures were measured, without a private value. `run` is the random id
-    of the draw. `ledger_ids` are the charges of the figures themselves. `digests` are those of the
-    measured texts and labels.
-    """
-
-    by_method: Mapping[str, tuple[PublicFigure, ...]]
-    facts: Mapping[str, Mapping[str, float]]
-    digests: Mapping[str, str]
-    run: str
-    ledger_ids: tuple[str, ...]
-
-    def to_json(self) -> str:
-        """Return the content of figures.json."""
-        fields = {
-            "level": LEVEL,
-            "methods": {
-                method: {
-                    "texts": self.digests[method],
-                    "facts": self.facts[method],
-                    "figures": [asdict(f) for f in figures],
-                }
-                for method, figures in self.by_method.items()
-            },
-        }
-        return json.dumps(fields, indent=1, allow_nan=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, *, run: str, ledger_ids: Sequence[str]) -> MeasuredFigures:
-        """Read the result of `to_json`."""
-        methods = json.loads(text)["methods"]
-        return cls(
-            by_method={
-                name: tuple(PublicFigure(**figure) for figure in fields["figures"])
-                for name, fields in methods.items()
-            },
-            facts={name: fields["facts"] for name, fields in methods.items()},
-            digests={name: fields["texts"] for name, fields in methods.items()},
-            run=run,
-            ledger_ids=tuple(ledger_ids),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredRelease:
-    """The texts of one method, their labels, and the ids of their charges."""
-
-    texts: tuple[str, ...]
-    labels: Labels
-    ledger_ids: tuple[str, ...]
-
-    def digest(self) -> str:
-        """Return a digest of everything that the figures depend on."""
-        return digest_of(
-            texts=self.texts,
-            codes=self.labels.codes.tolist(),
-            weights=public_weights(self.labels).tolist(),
-        )
 
 
 def measure(

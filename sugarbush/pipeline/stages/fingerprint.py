@@ -19,11 +19,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,12 +32,12 @@ from sugarbush.data.remote import Database, source_of
 from sugarbush.evaluation.first_look import NAMES as LOOK
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file, reading
+from sugarbush.pipeline.code import code_digest
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.plan import measured_requests, requests_of_figures
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
-from sugarbush.registry import ENCODERS, GENERATORS, METHODS, METRICS, packages_of
 from sugarbush.release.folders import charges_of_releases
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
@@ -183,26 +182,6 @@ def resolved_settings(project: Project) -> dict[str, Any]:
     }
 
 
-def code_digest() -> str:
-    """Return a digest of all files of Sugarbush and of the packages with plug-ins, and of the
-    versions of these packages.
-
-    A list of the modules that a stage uses would be wrong after the next import. Almost every stage
-    uses almost every module, so one digest makes no more stages stale than exact lists would.
-    """
-    plugins = {
-        module: package
-        for group in (GENERATORS, METHODS, ENCODERS, METRICS)
-        for module, package in packages_of(group).items()
-    }
-    whole = hashlib.sha256(json.dumps(plugins, sort_keys=True).encode())
-    for module in sorted({"sugarbush", *plugins}):
-        for name, path in sorted(_files(module)):
-            content = path.read_bytes()
-            whole.update(f"{module} {name} {len(content)}\0".encode() + content)
-    return whole.hexdigest()[:16]
-
-
 def forget_digests_without_files(project: Project) -> None:
     """Remove the stamps of missing private files, because DVC cannot see these files."""
     store, stamps = private_store(project), project.roots.stamps
@@ -292,18 +271,3 @@ def _allocation(plan: BudgetPlan, name: str) -> dict[str, Any] | None:
         return None
     part: BudgetAllocation = plan.of(name)
     return {"name": name, "mu": part.mu, "count": part.count, "sensitivity": part.sensitivity}
-
-
-def _files(module: str) -> Iterator[tuple[str, Path]]:
-    """Yield each file of a module or package with its name there: code, templates, word lists."""
-    spec = find_spec(module)
-    if spec is None:
-        return
-    for folder in map(Path, spec.submodule_search_locations or ()):
-        for path in folder.rglob("*"):
-            name = path.relative_to(folder)
-            hidden = any(part.startswith((".", "__pycache__")) for part in name.parts)
-            if path.is_file() and not hidden:
-                yield name.as_posix(), path
-    if spec.submodule_search_locations is None and spec.origin is not None:
-        yield Path(spec.origin).name, Path(spec.origin)

@@ -10,7 +10,8 @@ The stage runs only if `evaluate.public` is set.
 from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
-from sugarbush.quality.measure import FILE, STAGE, MeasuredRelease, measure
+from sugarbush.quality.measure import STAGE, measure
+from sugarbush.release.figures import FILE, MeasuredRelease
 from sugarbush.release.folders import (
     final_folder,
     load_labels,

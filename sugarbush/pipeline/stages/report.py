@@ -40,15 +40,10 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.quality.judge import FILE as VERDICTS
 from sugarbush.quality.judge import judge
-from sugarbush.quality.public_quality import (
-    given_labels,
-    given_lines,
-    quality_of,
-    read_figures,
-    require_same_texts,
-)
+from sugarbush.quality.public_quality import quality_of, require_same_texts
 from sugarbush.registry import METHODS, plugin_names
 from sugarbush.release.columns import typed_table
+from sugarbush.release.figures import given_labels, given_lines, read_figures
 from sugarbush.release.folders import (
     donated_frame,
     final_folder,

@@ -20,7 +20,7 @@ from sugarbush.cli.shows import show_stage
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.opening import open_project
 from sugarbush.publication.publish import publish_project
-from sugarbush.quality.public_quality import given_labels
+from sugarbush.release.figures import given_labels
 from tests.integration.project import PRODUCTS, SCHEMA, as_lines, letters
 from tests.publication import COMPLETE
 from tests.unit.pipeline.small_project import run_stages, write_project

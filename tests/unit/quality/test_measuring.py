@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sugarbush as sb
+from sugarbush.release.figures import MeasuredRelease
 from sugarbush.attributes.reader import Labels
 from sugarbush.cli.main import app
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
@@ -351,7 +352,7 @@ def test_figures_are_measured_again_if_texts_labels_or_weights_change(changed: s
         )
         texts = changes.get("texts", ("a", "b"))
         ids = changes.get("ledger_ids", ("i",))
-        return measuring.MeasuredRelease(texts=texts, labels=labels, ledger_ids=ids).digest()
+        return MeasuredRelease(texts=texts, labels=labels, ledger_ids=ids).digest()
 
     others = {
         "texts": ("b", "a"),

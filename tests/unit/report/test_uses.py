@@ -10,8 +10,8 @@ import pytest
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.evaluation.public_figures import PublicFigure
-from sugarbush.quality.measure import MeasuredFigures
 from sugarbush.quality.public_quality import missing_values, quality_of
+from sugarbush.release.figures import MeasuredFigures
 from sugarbush.report.card import release_card
 from sugarbush.report.uses import quality_fields, uses
 from sugarbush.run.settings import parse_params
