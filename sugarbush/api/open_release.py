@@ -66,7 +66,7 @@ def _left_out(file: File) -> list[str]:
     """Return the columns that no outlet gives out, for the texts that a stage wrote."""
     if isinstance(file, RemotePath) or not (file.parent / "labels.json").exists():
         return []
-    from sugarbush.quality.public_quality import given_labels  # slow to import
+    from sugarbush.release.figures import given_labels  # slow to import
 
     with _reading(file):
         return sorted(columns_left_out(given_labels(file.parent)))

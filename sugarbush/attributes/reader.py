@@ -75,7 +75,7 @@ class ReadAttribute:
     these texts that have this value. Both shares are None if nothing verifies them: without a
     classifier, or if sums alone read. `guessed` is true if the classifier reads the donated
     examples no better than chance. `wrong` is true if the records show that its labels are wrong
-    (`quality.true_labels`). Then no outlet gives them out as labels.
+    (`report.true_labels`). Then no outlet gives them out as labels.
     """
 
     name: str

@@ -5,7 +5,7 @@ The look draws up to five groups of noisy numbers from one record of each unit:
     lengths   the lengths of the texts, if neither settings nor donated texts say them
     style     public yes/no rules on the form of a text, if neither schema nor donated texts say it
     centre    the sum of the embeddings
-    fit       whether the nearest first text of a record is near (`quality.fit`)
+    fit       whether the nearest first text of a record is near (`fit`)
     kinds     the same for each value of each attribute
 
 Guarantee: a record is in one cell of `fit`, and in one cell per attribute of `kinds`, per measure

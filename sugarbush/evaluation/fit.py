@@ -8,7 +8,7 @@ from the texts, so the cells are public. If the records had the
 same distribution as the texts, more than half of them were near (docs/log/first_look.md).
 
 A record's cell depends on this record and public values alone, bit for bit: the nearest text comes
-from an exact search (`evolution.nearest`), and its distance is compared in float64.
+from an exact search (`embedding.nearest`), and its distance is compared in float64.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _read_figures(folder: Path) -> MeasuredFigures | None:
 def given_labels(folder: Path) -> Labels:
     """Return the labels of the final texts in a method's released folder, as outlets give them out.
 
-    Labels that the public figures show to be wrong are left out (`quality.true_labels`). Figures
+    Labels that the public figures show to be wrong are left out (`report.true_labels`). Figures
     of other texts or labels show nothing.
     """
     labels, figures = load_labels(folder), _read_figures(_figures_beside(folder))
