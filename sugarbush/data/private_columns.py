@@ -1,8 +1,8 @@
 """Refuses settings with which ids, users or private columns would reach texts or attributes.
 
-A name is a column, or a dotted path to a value inside an object, such as `ticket.customer`. Lists
-have no place in a path: `ticket.notes.author` names the authors of all notes. A column contains all
-paths below it.
+A name is a column, or a dotted path to a value inside an object, such as `ticket.customer`. A path
+has no positions in lists: `ticket.notes.author` names the authors of all notes. A column contains
+all paths below it.
 """
 
 from __future__ import annotations

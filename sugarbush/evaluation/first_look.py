@@ -78,7 +78,7 @@ class FirstLook:
     `texts` is the number of first texts, and `text_words` the median of their numbers of words, if
     it was computed. `words` are numbers of words for prompts, `lengths` those of the parts of a
     text, and `style` describes the form of the texts; each is empty if it was not drawn or the
-    noise is too large. `random` is the similarity of two random records, or less.
+    noise is too large. `random` is at most the similarity of two random records.
     """
 
     fit: Share | None
@@ -118,7 +118,9 @@ class FirstLook:
         )
 
     def has_length(self, words: float) -> bool | None:
-        """Return whether the first texts are about so long; None if their length is unknown."""
+        """Return whether the first texts have about `words` words; None if their length is
+        unknown.
+        """
         if self.text_words is None:
             return None
         return 1 / _MOST_RATIO < max(self.text_words, 1) / max(words, 1) < _MOST_RATIO

@@ -19,8 +19,8 @@ from sugarbush.randomness import Rng
 class MostVoted(Enlarger):
     """The survivors of the last round are released, and further texts without a vote.
 
-    A release with fewer texts than survivors (or than texts that were scored once) has those with
-    the most votes.
+    A release with fewer texts than survivors (or than texts that were scored once) contains the
+    texts with the most votes.
     """
 
     def kept(self, lineage: Lineage, *, count: int, rng: Rng) -> Population:

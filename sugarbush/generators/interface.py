@@ -264,8 +264,9 @@ class GeneratorSettings(Section):
     one_domain: ClassVar[bool] = False
     """Whether the generator writes texts of one fixed domain, regardless of the corpus."""
     follows_requests: ClassVar[bool] = True
-    """Whether a text may have a value because a prompt requested it. A pool's texts are older than
-    the requests, so a request tells nothing about a text beyond the text itself."""
+    """Whether a text may have a value because a prompt requested it. A pool's texts existed before
+    the requests, so a request gives no information about a text.
+    """
     example_sets: ClassVar[int] = 0
     """The number of example sets that the prompts of a run share
     (`sugarbush.generators.examples`); 0: each request has its own nearest examples."""

@@ -238,7 +238,7 @@ class SplitCorpus:
         self._finish(numbered, found)
 
     def write(self, files: PreparedFiles, map_parts: MapParts) -> PreparedDigests:
-        """Write the records, as `map_parts` runs the parts. The files do not depend on it. Returns
+        """Write the records. `map_parts` runs the parts, and the files do not depend on it. Returns
         the digests of the records."""
         splitter = self._splitter(fingerprint=True)
         numbered = self._numbered(splitter, map_parts, files)
@@ -374,7 +374,7 @@ def _part_batches(part: FilePart, *, reading: Reading) -> Iterator[tuple[str, Se
 
 def read_corpus(project: Project, *, engine: MapParts = map_parts) -> SplitCorpus:
     """Open the data file. The rows are read and split while the caller iterates over the parts.
-    `engine` finds the parts of the file."""
+    `engine` divides the file into parts."""
     settings = project.settings.prepare
     refuse_private_files(project)
     path = source_of(project.base, settings.file, setting="prepare.file")

@@ -412,10 +412,10 @@ def _mu_with_slack(events: tuple[Event, ...], slack: float) -> float:
 class _GaussianCheck:
     """Checks whether a divergence exceeds that of mu-GDP by at most `slack`, at every x.
 
-    `divergence` (n,) is that at the grid points `x` (n,) >= 0. Beyond the last point it is at most
-    `slack`. Between two points it is linear in e^x, and the divergence of mu-GDP is above its
-    tangent at the left point. So the check of the grid points covers all x (proof:
-    docs/decisions/adaptive-composition.md).
+    `divergence` (n,) contains the divergence at the grid points `x` (n,) >= 0. Beyond the last
+    point it is at most `slack`. Between two points it is linear in e^x, and the divergence of
+    mu-GDP is above its tangent at the left point. So the check of the grid points covers all x
+    (proof: docs/decisions/adaptive-composition.md).
     """
 
     x: NDArray[np.floating]

@@ -174,8 +174,8 @@ def _deltas_of_removed(
     """Compute the divergence of (1 - q) N(0, s^2) + q N(-1, s^2) from N(0, s^2) at e^x.
 
     It is P[below the cut] - e^x Q[below the cut]. Without the common part, both terms are at most
-    q, so that their errors are, too. Otherwise the last bits of the CPU are 1e-10 of the result for
-    a rate of 1e-6.
+    q, so their rounding errors are small. With it, results of different CPUs would differ by 1e-10
+    for a rate of 1e-6.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         near, far = np.log(np.expm1(x) + rate), x + np.log1p((rate - 1) * np.exp(-x))
