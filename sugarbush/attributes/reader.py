@@ -68,9 +68,9 @@ class ReadAttribute:
 
     `source` is `record` (a property of a JSON record), `keywords`, `zero_shot`, `class_sums` (noisy
     sums of the records, with or without donated examples), `donated` (a classifier), `request` (no
-    example has a label, so the requested values stand unverified, and so do the values of texts
-    that requests left open), or `nothing`. `examples` is the number of donated examples with a
-    label, and `accuracy` the share of them that the classifier reads right in cross-validation.
+    example has a label, so nothing verifies the requested values, or the values of texts that
+    requests left open), or `nothing`. `examples` is the number of donated examples with a label,
+    and `accuracy` the share of them that the classifier reads right in cross-validation.
     `requested` is the number of texts for which a value was requested, and `shown` the share of
     these texts that have this value. Both shares are None if nothing verifies them: without a
     classifier, or if sums alone read. `guessed` is true if the classifier reads the donated
@@ -664,8 +664,9 @@ def raking_weights(
     """Return weights (n,) of mean 1, so that weighted counts of `codes` (n, d) come near `counts`.
 
     The weights of one attribute after the other are scaled to its DP counts (raking; Deming and
-    Stephan 1940). A value without a text cannot be repaired. Before the last scaling to mean 1,
-    every weight is between 1/4 and 4, so that no text dominates. Guarantee: post-processing.
+    Stephan 1940). For a value that no text has, weights cannot help. Before the last scaling to
+    mean 1, every weight is between 1/4 and 4, so that no text dominates. Guarantee:
+    post-processing.
     """
     weights = np.ones(len(codes))
     for _ in range(_RAKING_ROUNDS if len(codes) else 0):

@@ -1,7 +1,7 @@
 """Sums of embeddings by class: what one record adds, and the released noisy sums.
 
-A record adds its direction from a public centre to the sum of its value of each attribute. The
-noisy sums teach a reader of labels (`sugarbush.attributes.class_reader`).
+A record adds its direction from a public centre to the sum of its value of each attribute. A reader
+of labels learns from the noisy sums (`sugarbush.attributes.class_reader`).
 """
 
 from __future__ import annotations

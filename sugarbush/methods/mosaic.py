@@ -68,8 +68,8 @@ class Mosaic(PromptSettings):
 
     Without `candidates`, the number of scored texts follows `release.texts` of the project, so that
     a small release needs few calls: four per released text, but at least 400 and at most 2,000.
-    Without `release.texts`, it is two per record of the DP count. A release of another size needs
-    no new charge if the number of scored texts stays the same, for example with `candidates`.
+    Without `release.texts`, the number is two per record of the DP count. A release of another size
+    needs no new charge if the number of scored texts stays the same, for example with `candidates`.
 
     >>> Mosaic().prompts().candidate_count(None, texts=300)
     1200

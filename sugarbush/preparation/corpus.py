@@ -151,7 +151,7 @@ class _PartSplitter:
         self, part: _NumberedPart, *, files: PreparedFiles | None
     ) -> tuple[ContributionBounder, dict[int, _PartFacts]]:
         """Read the users of a part, for the choice of their records. An error is a finding, as in
-        `write`. Without `files`, it is raised at once."""
+        `write`. Without `files`, an error is raised at once."""
         bounder = ContributionBounder(records=self.bounds.records_per_unit, key=self.key)
         kept, facts = self._splitter(None, None).kept, _PartFacts()
         if files is not None and files.has_error_before(part.number):

@@ -2,7 +2,7 @@
 
 The library dp_accounting loops over the grid in Python, and the grid has thousands to millions of
 points. These functions use numpy, so they are faster. They are bitwise equal to the distributions
-of the library, except where a unit is added or removed and sampled. There they are more precise.
+of the library, except for sampled mechanisms under add/remove. There they are more precise.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ class Estimate:
     ) -> Estimate:
         """Return the estimate from this one and from new counts in the bins of `divided`.
 
-        A bin was counted by itself and as the sum of its parts. Its estimate is their mean with the
-        inverse variances as weights. Its parts share the difference equally, which is the
+        A bin has two counts: its own count and the sum of its parts. Its estimate is their mean
+        with the inverse variances as weights. Its parts share the difference equally, which is the
         estimate with the smallest variance (Hay, Rastogi, Miklau, Suciu 2010, Theorem 3). The parts
         are then the nearest counts that are at least 0 and add up to their bin.
         """

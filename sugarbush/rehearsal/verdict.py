@@ -266,9 +266,7 @@ def _missing_kinds(figures: Figures) -> list[_Reason]:
 
 
 def _is_hidden(one: ShownAttribute) -> bool:
-    """Return whether the requested values explain less than a fifth of what chance does not
-    explain.
-    """
+    """Return whether `shown` is less than a fifth of the way from `chance` to 1."""
     return one.shown - one.chance < 0.2 * (1.0 - one.chance)
 
 

@@ -304,10 +304,10 @@ def _side_by_side(states: Sequence[Any], counts: Sequence[int], *, size: int) ->
 class PrefixStates:
     """Keys and values of the prefixes that prompts share. Each is computed once, alone.
 
-    The prefixes of the last batch are kept, and earlier prefixes while all have at most
-    `most_tokens` tokens. So prompts with equal prefixes should follow each other. A model with
-    another kind of layer state (sliding windows, recurrent layers) computes all tokens of every
-    prompt.
+    The prefixes of the last batch are kept. Earlier prefixes are kept while all prefixes together
+    have at most `most_tokens` tokens. So prompts with equal prefixes should follow each other. A
+    model with another kind of layer state (sliding windows, recurrent layers) computes all tokens
+    of every prompt.
     """
 
     def __init__(self, local: LocalModel, *, most_tokens: int) -> None:
