@@ -97,7 +97,7 @@ class FirstLook:
         return self.fit is not None and self.fit.high < POOR_FIT
 
     def missing(self) -> tuple[Kind, ...]:
-        """The values whose records certainly find few near texts, the fewest first."""
+        """The values with records that certainly find few near texts, the fewest first."""
         found = [kind for kind in self.kinds if kind.fit.high < POOR_FIT]
         return tuple(sorted(found, key=lambda kind: (kind.fit.high, kind.attribute, kind.value)))
 

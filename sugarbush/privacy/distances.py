@@ -46,11 +46,11 @@ def noisy_histogram_distances(
     Guarantee: adding one record to cell v changes the vector (c_w - n q_w) by 1 - q_v at w = v, and
     by -q_w at every other w. So the L1 norm changes by at most (1 - q_v) + (1 - q_v) <= 2, and the
     distance by at most 1. A record without a cell changes nothing. A mean of such distances changes
-    by at most 1, too. A unit has at most m = `session.records_per_unit` records, which change it by
-    at most m. If x changes by at most the integer m, so does floor(x). The number of records
-    changes by at most m, too. So the event is one histogram with sensitivity m for each number.
-    Distances are computed as fractions, without rounding. The charge is on disk before the noise is
-    drawn.
+    by at most 1, too. A unit has at most m = `session.records_per_unit` records, so it changes the
+    mean by at most m. If x changes by at most the integer m, so does floor(x). The number of
+    records changes by at most m, too. So the event is one histogram with sensitivity m for each
+    number. Distances are computed as fractions, without rounding. The charge is on disk before the
+    noise is drawn.
 
     `cells` contains one row per record: for each histogram of all queries in order, the record's
     cell, or -1 for none. The row must depend on its record alone. Raises InvariantError for another

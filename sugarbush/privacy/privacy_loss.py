@@ -68,9 +68,9 @@ def self_composed(distribution: Any, count: int) -> Any:
     """Compose a distribution `count` times with itself, as dp_accounting does, but precisely.
 
     The library raises a Fourier transform F to the power of `count`, so an error of F grows with
-    it: after a million steps, the divergence is wrong by 3e-10, and the last bits of the CPU
-    decide the third digit of its tail. Here F - 1 is transformed, which is small if almost all of a
-    step's loss is 0. Then F^count = exp(count log1p(F - 1)) has the precision of one transform.
+    `count`. After a million steps, the divergence is wrong by 3e-10, and the third digit of its
+    tail depends on the CPU. Here F - 1 is transformed, which is small if almost all of a step's
+    loss is 0. Then F^count = exp(count log1p(F - 1)) has the precision of one transform.
     """
     orders = [vars(distribution)[name] for name in ("_pmf_remove", "_pmf_add")]
     return PrivacyLossDistribution(

@@ -118,8 +118,8 @@ def draft_from_profile(
 
     Topics become an attribute that is read from the text by keywords. Without any attribute, the
     schema has the tone of a text. Without `subject`, the most frequent terms describe the texts.
-    `form` is the shape of a record, which gets the released lengths. A public JSON Schema gives
-    attributes of its own.
+    `form` is the shape of a record, which gets the released lengths. A public JSON Schema adds
+    further attributes.
     """
     attributes: list[Attribute] = []
     if form is not None and form.json_schema is not None:

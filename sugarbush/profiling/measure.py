@@ -196,7 +196,7 @@ def _alone(terms: Sequence[str]) -> tuple[str, ...]:
 
 
 def _column_of_terms(by_column: dict[str, dict[str, int]], *, least: float) -> str | None:
-    """Return the column whose values divide the terms: that with the largest second value.
+    """Return the column that divides the terms by its values: that with the largest second value.
 
     The choice uses released counts only. The charge is the same with and without a column.
     """

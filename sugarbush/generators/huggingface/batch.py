@@ -204,7 +204,7 @@ def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tens
 def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: float) -> Tensor:
     """Draw one token per row from softmax(scores / temperature), restricted to its nucleus.
 
-    The nucleus is the smallest set of the likeliest tokens with a total probability of at least
+    The nucleus is the smallest set of the most likely tokens with a total probability of at least
     `top_p` (Holtzman et al. 2020). A token is drawn by inverting the distribution function.
     Shapes: `scores` (b, v) float, `uniforms` (b,) in [0, 1); result (b,) int64.
     """
