@@ -1,11 +1,12 @@
 """Measures whether records find similar texts: one histogram over public cells.
 
-Each record falls into one of two cells: its nearest text is near, or not. A text is near if the
-record is as similar to it as texts in its neighbourhood are to their own nearest texts. On a scale
-from the similarity of two random records (0) to equality (1), it is not near below 0.2, and always
-near above 0.5. The scale comes from a released mean of the records' embeddings, and everything else
-comes from the texts. So the cells are public. If the records had the same distribution as the
-texts, more than half of them would be near (docs/log/first_look.md).
+Each record falls into one of two cells: its nearest text is near, or not. A text is near if its
+distance to the record is at most the 95% quantile of a set of distances: those of the text and its
+neighbours to their own nearest texts. On a scale from the similarity of two random records (0) to
+equality (1), it is not near below 0.2, and always near above 0.5. The scale comes from a released
+mean of the records' embeddings, and everything else comes from the texts. So the cells are public.
+If the records had the same distribution as the texts, more than half of them would be near
+(docs/log/first_look.md).
 
 A record's cell depends on this record and public values alone, bit for bit: the nearest text comes
 from an exact search (`evolution.nearest`), and its distance is compared in float64.
