@@ -49,7 +49,8 @@ def private_name(column: str, private: Mapping[str, str]) -> str | None:
 
     The name of a column also means each property of an object with this name, in any case of its
     letters, because it probably has the same values: `rec.Customer` for `customer`, and the other
-    way round. For the id, only equal names count: the id of an article is no id of a record.
+    way round. For the id, only equal names count, because the id of an article is not the id of a
+    record.
 
     >>> private = {"customer": "prepare.user_column", "key": "prepare.id_column"}
     >>> private_name("rec.Customer", private), private_name("rec.key", private)

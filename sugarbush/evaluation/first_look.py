@@ -2,8 +2,8 @@
 
 The look draws up to five groups of noisy numbers from one record of each unit:
 
-    lengths   the lengths of the texts, if neither settings nor donated texts say them
-    style     public yes/no rules on the form of a text, if neither schema nor donated texts say it
+    lengths   the lengths of the texts, unless settings or donated texts state them
+    style     public yes/no rules on the form of a text, unless schema or donated texts state it
     centre    the sum of the embeddings
     fit       whether the nearest first text of a record is near (`quality.fit`)
     kinds     the same for each value of each attribute

@@ -161,7 +161,7 @@ class KernelScorer(Scorer):
 class ScoresAndClassSums(KernelScorer):
     """A record gives kernel scores, and adds its embedding to the sums of its own attribute values.
 
-    Both are numbers of one row, and one noisy sum releases them. The norm of the scores is at most
+    One row contains both, and one noisy sum releases them. The norm of the scores is at most
     `score_unit`, and the norm of the embeddings (`sugarbush.data.class_sums`) at most `class_unit`.
     Their squares add up to at most RESOLUTION^2, so the row has the sensitivity of kernel scores
     alone. `class_share` is the share of mu^2 that pays for the embeddings. `classes` are the
