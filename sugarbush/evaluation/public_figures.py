@@ -183,10 +183,11 @@ def _topics(numbers: NoisyNumbers) -> PublicFigure:
     """Return the total variation distance between the topics of records and of the texts.
 
     *Upper end.* The distance is p(A) - q(A) for the best set A of topics, and the distance of the
-    records is at least their share in A minus q(A). A share of n records is taken to be
-    normal, with variance at most 1/4n. *Lower end.* The shares of n records in k topics are on
-    average at most sqrt(k/n)/2 away, and farther by sqrt(log(1/a)/2n) with probability at most a
-    (McDiarmid 1989). Noise and sampling get half of the error probability each.
+    records is at least their share in A minus q(A). A share of n records is taken to be normal,
+    with variance at most 1/4n. *Lower end.* The mean distance of the shares of n records in k
+    topics from the true shares is at most sqrt(k/n)/2. The distance exceeds this by
+    sqrt(log(1/a)/2n) with probability at most a (McDiarmid 1989). Noise and sampling get half of
+    the error probability each.
     """
     moved, whole = float(numbers.topics[0]), float(numbers.quality[:CELLS_OF_COVERAGE].sum())
 

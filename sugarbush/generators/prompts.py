@@ -176,7 +176,7 @@ def _form(request: Request) -> list[str]:
 
 
 def _spans(shape: Shape, text: str) -> Sequence[Span] | None:
-    """Return the positions of free text. A planned text without words has none."""
+    """Return the positions of free text. A planned text without words has no positions."""
     try:
         return shape.spans(text)
     except ShapeError:
