@@ -442,7 +442,7 @@ class PreparedFiles:
                 writer.close()
 
     def mark_error(self, number: int) -> None:
-        """Say to all processes that a part has an error."""
+        """Show all processes that a part has an error."""
         (self.folder / f"{number:06d}{_ERROR}").touch(mode=0o600)
 
     def has_error_before(self, number: int) -> bool:

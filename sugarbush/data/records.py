@@ -49,7 +49,7 @@ class Record(NamedTuple):
 def require_decimal_signs(
     notations: NotationsOfColumns, schema: Schema, *, source: str, setting: str
 ) -> None:
-    """Raise InputError if the decimal sign of a column of numbers is open.
+    """Raise InputError if the decimal sign of a column of numbers is not clear.
 
     Every row counts, and the error does not depend on `bad_rows`: one record must never change how
     the cells of other records are read.

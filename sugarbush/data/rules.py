@@ -186,8 +186,9 @@ class Rule:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the spans of the columns allow a row that obeys the rule. True may be wrong,
-        because a column that occurs twice counts as two columns."""
+        """Whether the spans of the columns allow a row that obeys the rule. The result True is not
+        certain, because a column that occurs twice counts as two columns.
+        """
         return not self.impossible_in({n: (c.low, c.high) for n, c in self.columns.items()})
 
     def impossible_in(self, spans: Mapping[str, Interval]) -> bool:

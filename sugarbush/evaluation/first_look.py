@@ -2,8 +2,8 @@
 
 The look draws up to five groups of noisy numbers from one record of each unit:
 
-    lengths   the lengths of the texts, if neither settings nor donated texts say them
-    style     public yes/no rules on the form of a text, if neither schema nor donated texts say it
+    lengths   the lengths of the texts, unless settings or donated texts state them
+    style     public yes/no rules on the form of a text, unless schema or donated texts state it
     centre    the sum of the embeddings
     fit       whether the nearest first text of a record is near (`fit`)
     kinds     the same for each value of each attribute
@@ -78,7 +78,7 @@ class FirstLook:
     `texts` is the number of first texts, and `text_words` the median of their numbers of words, if
     it was computed. `words` are numbers of words for prompts, `lengths` those of the parts of a
     text, and `style` describes the form of the texts; each is empty if it was not drawn or the
-    noise is too large. `random` is the similarity of two random records, or less.
+    noise is too large. `random` is at most the similarity of two random records.
     """
 
     fit: Share | None
@@ -97,7 +97,7 @@ class FirstLook:
         return self.fit is not None and self.fit.high < POOR_FIT
 
     def missing(self) -> tuple[Kind, ...]:
-        """The values whose records certainly find few near texts, the fewest first."""
+        """The values with records that certainly find few near texts, the fewest first."""
         found = [kind for kind in self.kinds if kind.fit.high < POOR_FIT]
         return tuple(sorted(found, key=lambda kind: (kind.fit.high, kind.attribute, kind.value)))
 
@@ -118,7 +118,9 @@ class FirstLook:
         )
 
     def has_length(self, words: float) -> bool | None:
-        """Return whether the first texts are about so long; None if their length is unknown."""
+        """Return whether the first texts have about `words` words; None if their length is
+        unknown.
+        """
         if self.text_words is None:
             return None
         return 1 / _MOST_RATIO < max(self.text_words, 1) / max(words, 1) < _MOST_RATIO

@@ -116,7 +116,7 @@ class DpSgdBound(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgdGaussianBound(Event):
-    """DP-SGD whose sampling rate and number of steps an earlier result may decide.
+    """DP-SGD with a sampling rate and a number of steps that an earlier result may decide.
 
     Whatever they are, the privacy profile of the training is at most that of mu-GDP plus `delta`,
     at every epsilon. So the training composes with earlier results as a Gaussian mechanism does.

@@ -214,8 +214,8 @@ class Ledger:
     def shown(self) -> Mapping[str, int]:
         """Return how often exact figures on real texts were shown, by `what` of `note_shown`.
 
-        Figures that a run of the dataset with another purpose showed count, too: whoever saw them
-        can choose by them, also if the settings declared the data public at that time.
+        Figures that a run with another purpose showed count, too. Somebody who saw them can choose
+        by them, even if the settings declared the data public at that time.
         """
         others = set(self.folder.parent.glob(f"*/{self.dataset}.jsonl")) - {self.path}
         chains = [self._chain(), *(_read(path, self.state) for path in sorted(others))]
@@ -243,10 +243,10 @@ class Ledger:
     def snapshot(self) -> Ledger:
         """Return a read-only copy of the present ledger, without later charges.
 
-        Whatever states an epsilon reads a snapshot. So this method raises LedgerError if the ledger
-        is an older copy, which lacks charges that results name: its total would be too small. A
-        snapshot of a snapshot reads the file again. The copy has no fingerprints, because anyone
-        could compare the fingerprints of two releases.
+        Every function that states an epsilon reads a snapshot. So this method raises LedgerError if
+        the ledger is an older copy, which lacks charges that results name: its total would be too
+        small. A snapshot of a snapshot reads the file again. The copy has no fingerprints, because
+        anyone could compare the fingerprints of two releases.
         """
         ledger = copy.copy(self)
         named = self._named()  # before the charges, because another process may charge in between

@@ -94,7 +94,7 @@ _NO_SUBJECT: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A schema from a profile, and why other columns are no attributes."""
+    """A schema, and the reason why each other column was left out."""
 
     schema: Schema
     left_out: tuple[tuple[str, str], ...]
@@ -118,8 +118,8 @@ def draft_from_profile(
 
     Topics become an attribute that is read from the text by keywords. Without any attribute, the
     schema has the tone of a text. Without `subject`, the most frequent terms describe the texts.
-    `form` is the shape of a record, which gets the released lengths. A public JSON Schema gives
-    attributes of its own.
+    `form` is the shape of a record, which gets the released lengths. A public JSON Schema adds
+    further attributes.
     """
     attributes: list[Attribute] = []
     if form is not None and form.json_schema is not None:
@@ -268,8 +268,9 @@ def _numbers(profile: Profile, column: Column, name: str) -> Attribute | str:
 
 
 def _edges(found: Distribution, low: float, high: float) -> tuple[float, ...]:
-    """Return the quantiles between the ends. A whole number that is several of them gets a bin of
-    its own."""
+    """Return the quantiles between the ends. If several quantiles are the same whole number, it
+    gets its own bin.
+    """
     quantiles = found.quantiles(QUANTILES)
     edges = {*quantiles}
     if found.is_whole:

@@ -58,10 +58,10 @@ def draw_profile(
 ) -> Profile:
     """Draw the mechanisms of `plan`, or restore finished ones from `store`.
 
-    `measures` are the lengths of a text, as in the contributions and in the plan.
-    `check_count` gets the DP record count after the first draw, and may raise an error. Each
-    mechanism is charged before its draw, and its result is stored before the next charge. So
-    nothing is charged twice after a crash, except the mechanism in which it happened.
+    `measures` are the lengths of a text, as in the contributions and in the plan. `check_count`
+    gets the DP record count after the first draw, and may raise an error. Each mechanism is charged
+    before its draw, and its result is stored before the next charge. So after a crash, only the
+    mechanism that was running is charged twice.
     """
     drawing = _Drawing(plan, store, session)
     sizes = sizes_group(by_user=by_user, measures=measures)
@@ -136,7 +136,7 @@ class _Drawing:
         """Draw noisy counts, or restore them.
 
         Without a cell, the charge is the same, but nothing is drawn. Released counts decide whether
-        there is a cell, and the smaller charge of a result that they chose would state too little.
+        there is a cell. A smaller charge that depends on released counts would state too little.
         """
         event = self.plan.counts(name)
         if not size:
@@ -196,7 +196,7 @@ def _alone(terms: Sequence[str]) -> tuple[str, ...]:
 
 
 def _column_of_terms(by_column: dict[str, dict[str, int]], *, least: float) -> str | None:
-    """Return the column whose values divide the terms: that with the largest second value.
+    """Return the column that divides the terms by its values: that with the largest second value.
 
     The choice uses released counts only. The charge is the same with and without a column.
     """
@@ -258,8 +258,8 @@ def _refined(
 def _first_estimate(column: Column, *, stddev: float) -> Estimate | None:
     """Return the estimate from the fixed bins, or None without enough numbers or dates.
 
-    A column has days if it has more dates than numbers that are none, and other numbers are within
-    the noise of 0, as in `Profile.has_only`.
+    A column has days if it has more dates than numbers that are not dates, and the count of these
+    numbers is within the noise of 0, as in `Profile.has_only`.
     """
     kinds = column.kinds
     dates, numbers = kinds[DATE] + kinds[COMPACT_DATE], sum(kinds[kind] for kind in NUMERIC)

@@ -170,8 +170,8 @@ class Estimate:
     ) -> Estimate:
         """Return the estimate from this one and from new counts in the bins of `divided`.
 
-        A bin was counted by itself and as the sum of its parts. Its estimate is their mean with the
-        inverse variances as weights. Its parts share the difference equally, which is the
+        A bin has two counts: its own count and the sum of its parts. Its estimate is their mean
+        with the inverse variances as weights. Its parts share the difference equally, which is the
         estimate with the smallest variance (Hay, Rastogi, Miklau, Suciu 2010, Theorem 3). The parts
         are then the nearest counts that are at least 0 and add up to their bin.
         """
@@ -197,7 +197,7 @@ class Estimate:
         return finer.trimmed(counted, stddev=stddev)
 
     def trimmed(self, counted: NDArray[np.float64], *, stddev: float) -> Estimate:
-        """Return the estimate without the bins before and behind all that contain more than noise.
+        """Return the estimate without the outer bins that contain no more than noise.
 
         Their counts are small, but positive, and many of them together would move the ends.
         """
@@ -217,8 +217,8 @@ class Estimate:
 def of_numbers(counts: NDArray[np.int64], *, total: float, stddev: float, whole: bool) -> Estimate:
     """Return the first estimate, from counts in NUMBERS.
 
-    `whole` leaves out the bins without a whole number. Otherwise, their noise hides a bin behind
-    them: there are 18 of them between 0 and 1.
+    `whole` leaves out the bins without a whole number. Otherwise, their noise hides the next
+    occupied bin: there are 18 of them between 0 and 1.
     """
     edges = np.array([*NUMBERS.edges, LARGEST_NUMBER])
     if whole:

@@ -254,7 +254,7 @@ def _size(source: Source) -> int:
 def _needs_new_slack(
     plan: ProfilePlan, missing: Sequence[str], ledger: Ledger, *, run: str
 ) -> bool:
-    """Return whether the missing mechanisms of an interrupted profile need a plan of their own.
+    """Return whether the missing mechanisms of an interrupted profile need a separate plan.
 
     Either a draw was lost: its mechanism was charged, but has no result. Or another plan has taken
     the slack of the stored plan before this run charged a set.

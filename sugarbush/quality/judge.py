@@ -110,8 +110,7 @@ def read_verdicts(roots: Roots) -> dict[str, Verdict]:
 def require_not_poor(roots: Roots, settings: ProjectSettings) -> None:
     """Raise PoorReleaseError if a finished release is poor.
 
-    The example and sets for benchmarks are never refused, nor any release with
-    `report.accept_poor`.
+    Examples, benchmarks and releases with `report.accept_poor` are never refused.
     """
     if settings.report.accept_poor or settings.privacy.purpose is not Purpose.RELEASE:
         return

@@ -297,8 +297,9 @@ def number_of_first_texts(project: Project) -> int:
 def require_fit(project: Project, look: FirstLook, *, accept: bool) -> None:
     """Raise PoorFitError if the first texts are certainly unlike the records.
 
-    Benchmarks and the example are never stopped, nor a run whose operator goes on all the same. A
-    generator that the settings allow for any texts stops nothing: its texts are useless on purpose.
+    Benchmarks, the example and runs that the operator continues on purpose are never stopped. A run
+    is not stopped either if its settings allow a generator for any texts, because these texts are
+    useless on purpose.
     """
     settings = project.settings
     accept = (

@@ -1,7 +1,7 @@
 """Contains the public figures of a release, and the labels that they leave for the outlets.
 
-The stages that write texts run before the texts are measured. So their files have all labels, and
-every outlet gives out `given_labels` or `given_lines` in place of them.
+The stages that write texts run before the texts are measured. So their files have all labels. Every
+function that publishes labels uses `given_labels` or `given_lines` in place of these files.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _read_figures(folder: Path) -> MeasuredFigures | None:
 
 
 def given_labels(folder: Path) -> Labels:
-    """Return the labels of the final texts in a method's released folder, as outlets give them out.
+    """Return the labels of the final texts in a method's released folder, as they are published.
 
     Labels that the public figures show to be wrong are left out (`report.true_labels`). Figures
     of other texts or labels show nothing.
@@ -127,7 +127,7 @@ def given_labels(folder: Path) -> Labels:
 
 
 def given_lines(folder: Path) -> bytes:
-    """Return the texts in a method's released folder as JSON lines, as outlets give them out."""
+    """Return the texts in a method's released folder as JSON lines, as they are published."""
     lines = (folder / f"{TEXTS}{LINES}").read_bytes()
     if not _figures_beside(folder).exists():
         return lines

@@ -48,7 +48,7 @@ class ReleasedMetadata:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodTexts:
-    """The final texts of a method with their lineage, and the labels that outlets give out.
+    """The final texts of a method with their lineage, and the labels that are published.
 
     `usage` has the use of the generator in each step. `ledger_ids` are the charges of the texts.
     """
@@ -59,7 +59,7 @@ class MethodTexts:
     ledger_ids: tuple[str, ...]
 
     def lines(self, schema: Schema) -> str:
-        """Return the texts as JSON lines, as outlets give them out."""
+        """Return the texts as JSON lines, as they are published."""
         return texts_as_lines(self.lineage.final, schema, self.labels)
 
 

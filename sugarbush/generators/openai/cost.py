@@ -45,8 +45,8 @@ _BYTES_PER_TOKEN = 4.0
 class Paid:
     """One paid call. `cost` is None if the model has no price.
 
-    `cached_prompt_tokens` are those of `prompt_tokens` from the endpoint's prefix cache. Lines of
-    an older journal do not have this number.
+    `cached_prompt_tokens` counts the part of `prompt_tokens` from the endpoint's prefix cache.
+    Lines of an older journal do not have this number.
     """
 
     time: str

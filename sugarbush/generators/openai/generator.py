@@ -265,8 +265,8 @@ def _response_format(shape: Shape | None) -> dict[str, Any] | None:
 def _by_prefix(calls: Sequence[Call]) -> list[Call]:
     """Sort the calls for an endpoint that caches the beginnings of prompts.
 
-    One call of each group with a common beginning comes first. So the endpoint has this beginning
-    before the other calls of the group, which follow each other.
+    First one call of each group with a common beginning, then the rest of each group. So the
+    endpoint has the beginning in its cache before the rest of the group.
     """
     prefixes = shared_prefixes([call.prompt for call in calls])
     order = sorted(range(len(calls)), key=lambda i: (prefixes[i].leader != i, prefixes[i].leader))
@@ -331,7 +331,7 @@ class _Workers:
     async def _complete(self, call: Call) -> Completion:
         """Send the JSON Schema until an endpoint refuses it, and then only the prompt.
 
-        Until one call has shown whether it is accepted, the other calls wait.
+        The other calls wait until one call has shown whether an endpoint accepts the schema.
         """
         plain = replace(call, response_format=None)
         if call.response_format is None:
