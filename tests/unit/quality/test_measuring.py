@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 import sugarbush as sb
-from sugarbush.release.figures import MeasuredRelease
 from sugarbush.attributes.reader import Labels
 from sugarbush.cli.main import app
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
@@ -29,6 +28,7 @@ from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.publication.publish import publish_project
 from sugarbush.quality import measure as measuring
 from sugarbush.quality.judge import require_accepted
+from sugarbush.release.figures import MeasuredRelease
 from tests.integration.project import SCHEMA, as_lines, letters
 from tests.publication import COMPLETE
 from tests.unit.pipeline.small_project import run_stages, write_project
