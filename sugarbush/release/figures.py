@@ -1,4 +1,4 @@
-"""Contains the public figures of a release, and the labels that they leave for the outlets.
+"""Contains the public figures of a release, and the labels that they leave for publication.
 
 The stages that write texts run before the texts are measured. So their files have all labels. Every
 function that publishes labels uses `given_labels` or `given_lines` in place of these files.

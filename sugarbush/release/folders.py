@@ -413,7 +413,7 @@ def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataF
 
 
 def columns_left_out(labels: Labels) -> frozenset[str]:
-    """Return the columns that no outlet gives out: wrong labels and the confidence in them."""
+    """Return the columns that are not published: wrong labels and the confidence in them."""
     return frozenset(f"{start}{name}" for name in labels.left_out for start in ("", "confidence_"))
 
 
