@@ -41,7 +41,6 @@ from sugarbush.quality.look import one_of_each
 from sugarbush.run.context import Project
 
 STAGE = "measure"
-FILE = "figures.json"
 
 
 @dataclass(frozen=True, kw_only=True)

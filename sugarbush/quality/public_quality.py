@@ -21,8 +21,8 @@ from sugarbush.evolution.population import load_population
 from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots
 from sugarbush.privacy.data_types import Released
-from sugarbush.quality.measure import FILE, MeasuredFigures, MeasuredRelease
-from sugarbush.release.folders import columns_left_out, load_labels, read_release
+from sugarbush.quality.measure import MeasuredFigures, MeasuredRelease
+from sugarbush.release.folders import FIGURES, columns_left_out, load_labels, read_release
 from sugarbush.report.downloads import LINES, TEXTS
 from sugarbush.report.model import PublicQuality
 from sugarbush.report.true_labels import with_true_labels
@@ -35,10 +35,10 @@ def read_figures(roots: Roots) -> MeasuredFigures | None:
 
 
 def _read_figures(folder: Path) -> MeasuredFigures | None:
-    if not (folder / FILE).exists():
+    if not (folder / FIGURES).exists():
         return None
     fields = read_release(folder)
-    text = (folder / FILE).read_text(encoding="utf-8")
+    text = (folder / FIGURES).read_text(encoding="utf-8")
     return MeasuredFigures.from_json(text, run=fields["run"], ledger_ids=fields["ledger_ids"])
 
 
