@@ -28,9 +28,9 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.quality.measure import STAGE as MEASURE
 from sugarbush.quality.public_quality import quality_of
 from sugarbush.rehearsal.rehearse import require_rehearsal
-from sugarbush.release.figures import FILE as FIGURES
 from sugarbush.release.figures import MeasuredFigures
-from sugarbush.release.folders import write_release
+from sugarbush.release.folders import FIGURES, write_release
+from sugarbush.report.card import Card
 from sugarbush.report.model import PublicData, ReleaseFacts
 from sugarbush.report.verdict import Verdict
 from sugarbush.run.context import Gate, Project
@@ -78,15 +78,15 @@ class FinishedRun:
         figures = () if self.figures is None else self.figures.ledger_ids
         return tuple(dict.fromkeys((*self.ledger.profiles(), *run, *figures)))
 
-    def card(self) -> Mapping[str, Any] | None:
+    def card(self) -> Card | None:
         """Return the card by the ledger as it is now, or None without a DP guarantee."""
-        from sugarbush.report.card import release_card
+        from sugarbush.report.card_values import release_card
 
         return None if self.method.stays_private else release_card(self.facts())
 
     def facts(self) -> ReleaseFacts:
         """Collect what the card states, by the ledger as it is now."""
-        from sugarbush.pipeline.release_facts import release_facts, text_counts
+        from sugarbush.release.facts import release_facts, text_counts
 
         return release_facts(
             self.settings,

@@ -193,6 +193,11 @@ def single_events(event: Event) -> tuple[Event, ...]:
     return (event,)
 
 
+def parameters_of(kind: str) -> frozenset[str]:
+    """Return the names of the parameters of a kind of event. Raises KeyError for another kind."""
+    return frozenset(field.name for field in dataclass_fields(_KINDS[kind]))
+
+
 def event_from_dict(fields: dict[str, Any]) -> Event:
     """Invert `Event.as_dict`. Raises KeyError, TypeError or InvariantError."""
     kind, rest = _KINDS[fields["kind"]], {n: v for n, v in fields.items() if n != "kind"}

@@ -50,7 +50,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
-from sugarbush.html_table import html_table
+from sugarbush.html_table import html_counts
 from sugarbush.paths import atomic_file, make_owner_only
 from sugarbush.privacy.accounting import (
     SLACK_SHARE,
@@ -228,16 +228,13 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         """Show the total and the charges in a notebook. A ledger contains no private value."""
-        entries = self.entries()
-        charges = Counter((e.time[:10], e.stage, e.event.kind.replace("_", " ")) for e in entries)
-        rows = [(*charge, count) for charge, count in charges.items()]
-        older = max(0, len(rows) - _SHOWN_CHARGES)
-        return html_table(
+        charges = [(e.time[:10], e.stage, e.event.kind.replace("_", " ")) for e in self.entries()]
+        return html_counts(
             f"Ledger of {self.dataset}: epsilon {rounded_up(self.total())} of "
             f"{rounded_up(self.cap)} at delta {rounded_up(self.delta)}, per {self.unit}",
-            rows[older:],
-            header=("charged (UTC)", "stage", "mechanism", "charges") if rows else (),
-            note=f"{older} older rows are not shown." if older else "",
+            charges,
+            header=("charged (UTC)", "stage", "mechanism", "charges"),
+            most=_SHOWN_CHARGES,
         )
 
     def snapshot(self) -> Ledger:

@@ -16,7 +16,6 @@ from rich.text import Text
 from sugarbush.errors import LedgerError, ParamsError, UsageError, printable
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
-from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.preparation.findings import corpus_findings, known_corpus
 from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_down, rounded_up
 from sugarbush.privacy.budget import mu_of
@@ -25,6 +24,7 @@ from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.project.check import example_is_made, schema_of_project, would_spend
 from sugarbush.release.folders import entries_of_releases
+from sugarbush.release.own_charges import spending_of_release
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import planned_line
 from sugarbush.run.records import key_of
@@ -94,7 +94,9 @@ def show_budget(project: Project, console: Console) -> None:
 
 def _print_release(project: Project, ledger: Ledger, console: Console) -> None:
     """Print what the finished release spent, and which exact figures were shown."""
-    if (spending := spending_of_project(project)) is not None:
+    if (
+        spending := spending_of_release(project.roots, project.settings.released, ledger)
+    ) is not None:
         line = f"The finished release of this project: {spending.line()}."
         console.print(line, highlight=False, soft_wrap=True)
     for what, count in ledger.shown().items():

@@ -22,7 +22,6 @@ from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
 from sugarbush.pipeline.forecast import forecast_run
 from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.run_with_parent import end_with_children
 from sugarbush.preparation.findings import corpus_findings, known_corpus
 from sugarbush.privacy.accounting import rounded_up
@@ -39,6 +38,8 @@ from sugarbush.rehearsal.rehearse import (
     stored_rehearsal,
 )
 from sugarbush.release.folders import final_folder
+from sugarbush.release.own_charges import spending_of_release
+from sugarbush.report.card import CARD_FILE, read_card
 from sugarbush.report.downloads import texts_name
 from sugarbush.run import error_report as entry_point
 from sugarbush.run.context import Project
@@ -216,16 +217,19 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
             console.print(f"{method.name}: {final_folder(roots, method)}", soft_wrap=True)
         console.print(f"internal results: {roots.internal}", soft_wrap=True)
         return
-    card = json.loads((roots.published / "release_card.json").read_text())
+    card = read_card(roots.published / CARD_FILE)
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     project = open_project(base, settings=params)
-    spending, cap = spending_of_project(project), project.ledger(rehearse=False).cap
+    ledger = project.ledger(rehearse=False)
+    spending = spending_of_release(roots, params.released, ledger)
     assert spending is not None  # stage report needs all folders of the release
     unit = params.privacy.unit
     table.add_row(
         "guarantee", f"{spending.line()}, at delta {rounded_up(spending.delta)}, per {unit}"
     )
-    table.add_row("dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(cap)}")
+    table.add_row(
+        "dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(ledger.cap)}"
+    )
     for method in params.released:
         synthetic = roots.published / texts_name(method.name)
         with synthetic.open(encoding="utf-8") as lines:
@@ -239,9 +243,9 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
             table.add_row("", f"- {reason}")
         for note in verdict.notes:
             table.add_row("", f"! {note}")
-    if (figures := card["public_figures"]) is not None:
-        for name, found in figures["methods"].items():
-            for row, use in enumerate(found["uses"]):
+    if card.public_figures is not None:
+        for name, found in card.public_figures.methods.items():
+            for row, use in enumerate(found.uses):
                 table.add_row(f"good for ({name})" if row == 0 else "", f"- {use}")
     table.add_row("release card", str(roots.published / "release_card.md"))
     table.add_row("report", str(roots.published / "index.html"))

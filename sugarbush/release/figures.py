@@ -20,11 +20,10 @@ from sugarbush.evolution.population import load_population
 from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots
 from sugarbush.privacy.results import digest_of
-from sugarbush.release.folders import columns_left_out, load_labels, read_release
+from sugarbush.release.folders import FIGURES, columns_left_out, load_labels, read_release
 from sugarbush.report.downloads import LINES, TEXTS
 from sugarbush.report.true_labels import with_true_labels
 
-FILE = "figures.json"
 _WEIGHT_STEPS = 1000  # parts of the weight of a text in a public histogram
 
 
@@ -102,10 +101,10 @@ def read_figures(roots: Roots) -> MeasuredFigures | None:
 
 
 def _read_figures(folder: Path) -> MeasuredFigures | None:
-    if not (folder / FILE).exists():
+    if not (folder / FIGURES).exists():
         return None
     fields = read_release(folder)
-    text = (folder / FILE).read_text(encoding="utf-8")
+    text = (folder / FIGURES).read_text(encoding="utf-8")
     return MeasuredFigures.from_json(text, run=fields["run"], ledger_ids=fields["ledger_ids"])
 
 

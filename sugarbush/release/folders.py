@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FILE = "release.json"
+FIGURES = "figures.json"  # the public figures, which stage measure writes
 _NAMES = {"initialise": "initial"}
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -224,3 +226,35 @@ def test_the_mechanism_of_the_page_passes_its_own_tests(
     with monkeypatch.context() as patch:
         found["test_one_more_record_moves_the_sum_by_at_most_the_bound"](tmp_path, patch, 500)
     found["test_a_refused_charge_leaves_the_ledger_unchanged"](tmp_path / "refused")
+
+
+def test_the_page_about_the_card_adds_a_field(tmp_path: Path) -> None:
+    """Add the lines of the page to a copy of the package, and write a card with the copy."""
+    shutil.copytree(
+        ROOT / "sugarbush", tmp_path / "sugarbush", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    page = DOCS / "how-to/add-a-card-field.md"
+    additions = [block for block in blocks(page) if block.language == "diff"]
+    assert len(additions) == 3
+    for block in additions:
+        file, lines = tmp_path / str(block.title), block.text.splitlines()
+        before = "\n".join(line[1:] for line in lines if not line.startswith("+"))
+        after = "\n".join(line[1:] for line in lines)
+        text = file.read_text(encoding="utf-8")
+        assert text.count(before) == 1, block.title
+        file.write_text(text.replace(before, after), encoding="utf-8")
+    code = """
+        from sugarbush.report.card import Card
+        from sugarbush.report.card_files import card_files
+        from sugarbush.report.card_values import release_card
+        from tests.unit.report.sample import release
+
+        card = release_card(release())
+        assert Card.from_json(card.to_json()) == card
+        assert list(card.to_json()["budget"])[-1] == "charges"
+        said = card_files(card)["release_card.md"]
+        assert f"The release has {len(card.budget.events)} charges." in said
+    """
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    subprocess.run(command, env=environment, check=True, cwd=tmp_path)

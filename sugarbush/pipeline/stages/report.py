@@ -33,8 +33,6 @@ from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
 from sugarbush.pipeline.graph import stage_named
-from sugarbush.pipeline.own_charges import own_charges
-from sugarbush.pipeline.release_facts import release_facts, text_counts
 from sugarbush.pipeline.stages.measure import releases_of
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
@@ -43,6 +41,7 @@ from sugarbush.quality.judge import judge
 from sugarbush.quality.public_quality import quality_of, require_same_texts
 from sugarbush.registry import METHODS, plugin_names
 from sugarbush.release.columns import typed_table
+from sugarbush.release.facts import release_facts, text_counts
 from sugarbush.release.figures import given_labels, given_lines, read_figures
 from sugarbush.release.folders import (
     donated_frame,
@@ -54,9 +53,12 @@ from sugarbush.release.folders import (
     read_metadata,
     read_release,
 )
-from sugarbush.report.card import card_files, release_card
+from sugarbush.release.own_charges import own_charges
+from sugarbush.report.card_files import card_files
+from sugarbush.report.card_values import release_card
 from sugarbush.report.downloads import LINES, PARQUET, downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
+from sugarbush.report.json_fields import json_number
 from sugarbush.report.model import (
     EmbeddingMap,
     InternalData,
@@ -200,9 +202,9 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
     """Return the values for `dvc metrics`. All values are released."""
     card = release_card(data.release)
     found: dict[str, Any] = {
-        "epsilon": card["promise"]["epsilon"],
-        "epsilon_of_this_run": card["promise"]["epsilon_of_this_run"],
-        "dataset_total_epsilon": card["budget"]["dataset_total_epsilon"],
+        "epsilon": json_number(card.promise.epsilon),
+        "epsilon_of_this_run": json_number(card.promise.epsilon_of_this_run),
+        "dataset_total_epsilon": json_number(card.budget.dataset_total_epsilon),
     }
     for method in data.methods:
         usage = [spend.usage for spend in method.spends]
@@ -291,7 +293,9 @@ def public_data(project: Project) -> PublicData:
             project.settings,
             project.schema,
             ledger=project.ledger(),
-            ledger_ids=own_charges(project),
+            ledger_ids=own_charges(
+                project.roots, project.settings.released, project.ledger(rehearse=False)
+            ),
             donated=len(donated),
             engine=None if table is None else table.engine,
             plan=project.plan,
@@ -353,7 +357,7 @@ def run(project: Project) -> None:
         for name, content in card_files(card).items():
             (folder / name).write_text(content, encoding="utf-8")
         (folder / "index.html").write_text(render_public_page(data), encoding="utf-8")
-        verdicts = {m.name: m.verdict.value.as_dict() for m in data.methods if m.verdict}
+        verdicts = {m.name: m.verdict.value.to_json() for m in data.methods if m.verdict}
         (folder / VERDICTS).write_text(json.dumps(verdicts, indent=1, allow_nan=False) + "\n")
         (folder / "metrics.json").write_text(
             json.dumps(public_metrics(data), indent=1, allow_nan=False) + "\n"

@@ -24,7 +24,6 @@ from sugarbush.errors import LedgerError
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.stages.fingerprint import has_old_card
 from sugarbush.privacy.accounting import gaussian_epsilon, rounded_up
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import GaussianDp
@@ -36,6 +35,7 @@ from sugarbush.project import check as checks
 from sugarbush.project import run as runs
 from sugarbush.project.profiles import make_profile
 from sugarbush.quality import measure as measuring
+from sugarbush.release.card_state import has_old_card
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import uncapped_ledger
 from tests.publication import COMPLETE
@@ -57,6 +57,10 @@ SCHEMA = {
 POOL = [f"The parcel number {i} was {word}" for i in range(40) for word in ("broken", "late")]
 MEASURED = {"evaluate": {"public": True}}
 UNMEASURED = {"evaluate": {"public": False}}
+
+
+def is_old(project: Project) -> bool:
+    return has_old_card(project.roots, project.settings.privacy, project.ledger())
 
 
 def draw(state: Path, **more: Any) -> sb.Release:
@@ -315,7 +319,7 @@ def test_commands_and_the_form_state_the_ledger_of_now(
         assert (
             f"this run 1; all runs on this dataset {rounded_up(ledger.total())}, {CHOICE}" in text
         )
-    assert has_old_card(project)
+    assert is_old(project)
 
 
 def test_a_card_and_a_model_card_that_lack_later_charges_come_with_a_warning(
@@ -356,9 +360,9 @@ def test_figures_on_real_texts_are_noted_and_make_an_older_card_stale(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = project.ledger(rehearse=False)
-    assert not has_old_card(project) and not ledger.shown()
+    assert not is_old(project) and not ledger.shown()
     checks._print_misspellings(project, Console(file=io.StringIO()))
-    assert ledger.shown() == {"check --internal": 1} and has_old_card(project)
+    assert ledger.shown() == {"check --internal": 1} and is_old(project)
     uncapped_ledger(project, "confidentiality")
     run_stages(project.base, without=frozenset({"audit", "prepare", "extract_metadata"}))
     card = json.loads((project.roots.published / "release_card.json").read_text())

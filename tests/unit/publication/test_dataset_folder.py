@@ -23,7 +23,7 @@ from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.publication.content import Publication
 from sugarbush.publication.folder import write_dataset
 from sugarbush.release.columns import typed_table
-from sugarbush.report.card import release_card
+from sugarbush.report.card_values import release_card
 from sugarbush.report.officer import with_publication
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.templating import plain
