@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import sugarbush as sb
-from sugarbush.pipeline.stages.report import public_data
+from sugarbush.pipeline.stages.report import page_data
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.release.folders import final_folder
@@ -123,7 +123,7 @@ def test_the_api_gives_what_the_stages_give(
         assert (saved / name).read_bytes() == (folder / name).read_bytes(), name
     assert draws(tmp_path / "api") == draws(tmp_path / "stages" / "state")
     assert charges(tmp_path / "api") == charges(tmp_path / "stages" / "state")
-    cards = (dict(release.card or {}), release_card(public_data(project).release).to_json())
+    cards = (dict(release.card or {}), release_card(page_data(project).release).to_json())
     one, other = ([undated(e) for e in card["budget"].pop("events")] for card in cards)
     assert one == other
     assert undated(cards[0]) == undated(cards[1])

@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.stages.report import public_data
+from sugarbush.pipeline.stages.report import page_data
 from sugarbush.report.card_values import release_card
 from tests.integration.project import as_lines, letters
 from tests.settings import ROOT
@@ -114,7 +114,7 @@ def results(base: Path, state: Path, *, card: bool) -> dict[str, Any]:
 
 
 def _card(base: Path) -> Any:
-    return shown(release_card(public_data(open_project(base)).release).to_json())
+    return shown(release_card(page_data(open_project(base)).release).to_json())
 
 
 def ledgers(state: Path) -> dict[str, list[dict[str, Any]]]:
