@@ -22,8 +22,7 @@ from sugarbush.html_table import html_table
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import Spending, spending_of
-from sugarbush.profiling.release import Profile as ProfileValues
-from sugarbush.profiling.release import interval
+from sugarbush.profiling.release import ReleasedProfile, interval
 from sugarbush.profiling.view import profile_frame, share_tables
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Profile:
     noise. `schema()` is a schema for `synthesize`, which counts the charges of the profile.
     """
 
-    values: ProfileValues = field(repr=False)
+    values: ReleasedProfile = field(repr=False)
     _ledger: Ledger = field(repr=False)
     form: TextForm | None = field(default=None, repr=False)
 

@@ -162,9 +162,9 @@ class ScoresAndClassSums(KernelScorer):
 
     Both are numbers of one row, and one noisy sum releases them. The norm of the scores is at most
     `score_unit`, and that of the embeddings (`sugarbush.embedding.class_sums`) at most
-    `class_unit`. Their squares add up to at most RESOLUTION^2, so the row has the sensitivity of kernel scores
-    alone. `class_share` is the share of mu^2 that pays for the embeddings. `classes` are the
-    attributes, which `for_schema` sets. Without any, all of the row are scores.
+    `class_unit`. Their squares add up to at most RESOLUTION^2, so the row has the sensitivity of
+    kernel scores alone. `class_share` is the share of mu^2 that pays for the embeddings. `classes`
+    are the attributes, which `for_schema` sets. Without any, all of the row are scores.
 
     >>> ScoresAndClassSums(class_share=0.2, classes=((0, 7),)).score_unit
     3663

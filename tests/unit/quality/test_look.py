@@ -14,7 +14,7 @@ import pytest
 import sugarbush as sb
 from sugarbush.errors import PoorFitError
 from sugarbush.evaluation.first_look import CENTRE, FIT, KINDS, LENGTHS, NAMES, STYLE, FirstLook
-from sugarbush.evaluation.fit import Share
+from sugarbush.evaluation.fit import ShareInterval
 from sugarbush.pipeline.opening import open_project
 from sugarbush.quality import look as looking
 from tests.integration.project import letters
@@ -103,7 +103,11 @@ def test_a_stopped_run_says_that_the_texts_have_another_length(tmp_path: Path) -
 
 
 POOR = FirstLook(
-    fit=Share(value=0.02, low=0.0, high=0.05), kinds=(), texts=200, lengths={}, text_words=80
+    fit=ShareInterval(value=0.02, low=0.0, high=0.05),
+    kinds=(),
+    texts=200,
+    lengths={},
+    text_words=80,
 )
 DECLARED = {"words": 80, "attribute": None, "words_by_value": None}
 
@@ -203,7 +207,7 @@ def test_one_record_of_a_user_is_read(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_look_that_stops_between_two_draws_charges_none_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = looking._Drawing.counts
+    draw = looking._LookGroups.counts
 
     def stops(self: Any, name: str, *rest: Any) -> Any:
         if name == KINDS:
@@ -211,7 +215,7 @@ def test_a_look_that_stops_between_two_draws_charges_none_twice(
         return draw(self, name, *rest)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(looking._Drawing, "counts", stops)
+        patch.setattr(looking._LookGroups, "counts", stops)
         synthesized(tmp_path, foreign())
     before = stages_of(tmp_path)
     assert before == ["look"] * 4
