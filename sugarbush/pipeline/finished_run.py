@@ -85,16 +85,18 @@ class FinishedRun:
 
     def facts(self) -> ReleaseFacts:
         """Collect what the card states, by the ledger as it is now."""
-        from sugarbush.pipeline.release_facts import release_facts, text_counts
+        from sugarbush.pipeline.release_facts import ReleaseContents, release_facts, text_counts
 
         return release_facts(
             self.settings,
             self.schema,
+            ReleaseContents(
+                texts={self.method.name: text_counts(self.final.lineage)},
+                donated=len(self.donated.texts),
+                engine=self.engine,
+            ),
             ledger=self.ledger,
             ledger_ids=self.ledger_ids,
-            texts={self.method.name: text_counts(self.final.lineage)},
-            donated=len(self.donated.texts),
-            engine=self.engine,
             plan=self.plan,
             quality=quality_of(
                 self.settings,

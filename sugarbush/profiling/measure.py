@@ -18,6 +18,7 @@ from sugarbush.privacy.events import ThresholdedGaussian, event_from_dict
 from sugarbush.privacy.mechanisms import noisy_counts, noisy_set, set_threshold
 from sugarbush.privacy.results import DAMAGED, ResultStore
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.unit import Unit
 from sugarbush.profiling.contributions import Contributions
 from sugarbush.profiling.layout import (
     COMPACT_DATE,
@@ -56,8 +57,6 @@ def draw_profile(
     *,
     store: ResultStore,
     session: PrivacySession,
-    by_user: bool,
-    dataset: str,
     check_count: Callable[[float], None],
     measures: Sequence[str] = MEASURES,
 ) -> ReleasedProfile:
@@ -68,7 +67,7 @@ def draw_profile(
     mechanism is charged before its draw, and its result is stored before the next charge. So
     nothing is charged twice after a crash, except the mechanism in which it happened.
     """
-    drawing = _Drawing(plan, store, session)
+    drawing, by_user = _Drawing(plan, store, session), session.ledger.unit is Unit.USER
     sizes = sizes_group(by_user=by_user, measures=measures)
     style, table = style_group(), columns_group(columns)
     of_sizes = drawing.counts(SIZES, contributions.sizes, sizes)
@@ -111,7 +110,7 @@ def draw_profile(
         epsilon=plan.epsilon,
         delta=plan.delta,
         unit="user" if by_user else "record",
-        dataset=dataset,
+        dataset=session.ledger.dataset,
         ledger_ids=tuple(dict.fromkeys(drawing.ids)),
     )
 

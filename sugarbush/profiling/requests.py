@@ -105,7 +105,6 @@ class ProfileRequest:
 
     def _released(self, *, forced: bool) -> ReleasedProfile:
         project, ledger = self.project, self.project.ledger(rehearse=False)
-        by_user = project.settings.privacy.unit is Unit.USER
         with project.open_store(STAGE, self._key(), forced=forced) as store:
             plan = self._plan(store, ledger)
             missing = [name for name in plan.events if store.finished(name) is None]
@@ -131,8 +130,6 @@ class ProfileRequest:
                 self.columns,
                 store=store,
                 session=session,
-                by_user=by_user,
-                dataset=project.dataset,
                 check_count=project.settings.privacy.check_delta,
                 measures=measures_of(self._shape),
             )

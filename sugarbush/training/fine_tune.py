@@ -18,7 +18,14 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import plain_examples, probe_examples
 from sugarbush.training.dpsgd.sampling import make_schedule
-from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, performance_on, train
+from sugarbush.training.dpsgd.train import (
+    Decay,
+    Learning,
+    Mechanism,
+    Training,
+    performance_on,
+    train,
+)
 
 _PART = "training"
 
@@ -75,25 +82,27 @@ def fine_tune(
         texts.map_batch(
             lambda batch: plain_examples(batch, tokenizer=tokenizer, max_length=settings.max_length)
         ),
-        mechanism=Mechanism(
-            rate=schedule.rate,
-            steps=schedule.steps,
-            repeatable_steps=0,
-            noise_multiplier=event.noise_multiplier,
-            clip_norm=settings.clip_norm,
-            expected_batch_size=schedule.expected_batch_size,
-        ),
-        learning=Learning(
-            learning_rate=settings.learning_rate,
-            decay=Decay.LINEAR,
-            warmup_steps=0,
-            weight_decay=0.0,
-        ),
-        performance=performance_on(
-            device,
-            max_length=settings.max_length,
-            micro_batch_tokens=settings.micro_batch_tokens,
-            checkpoint_every=1,
+        training=Training(
+            mechanism=Mechanism(
+                rate=schedule.rate,
+                steps=schedule.steps,
+                repeatable_steps=0,
+                noise_multiplier=event.noise_multiplier,
+                clip_norm=settings.clip_norm,
+                expected_batch_size=schedule.expected_batch_size,
+            ),
+            learning=Learning(
+                learning_rate=settings.learning_rate,
+                decay=Decay.LINEAR,
+                warmup_steps=0,
+                weight_decay=0.0,
+            ),
+            performance=performance_on(
+                device,
+                max_length=settings.max_length,
+                micro_batch_tokens=settings.micro_batch_tokens,
+                checkpoint_every=1,
+            ),
         ),
         probe=probe_examples(len(tokenizer), max_length=settings.max_length),
         checkpoints=Checkpoints(checkpoints, counts=counts),

@@ -34,7 +34,7 @@ from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, 
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.own_charges import own_charges
-from sugarbush.pipeline.release_facts import release_facts, text_counts
+from sugarbush.pipeline.release_facts import ReleaseContents, release_facts, text_counts
 from sugarbush.pipeline.stages.measure import releases_of
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
@@ -290,13 +290,15 @@ def public_data(project: Project) -> PublicData:
         release=release_facts(
             project.settings,
             project.schema,
+            ReleaseContents(
+                texts={m.name: _text_counts(project, m) for m in project.settings.released},
+                donated=len(donated),
+                engine=None if table is None else table.engine,
+                earlier=_methods_of_earlier_runs(project),
+            ),
             ledger=project.ledger(),
             ledger_ids=own_charges(project),
-            donated=len(donated),
-            engine=None if table is None else table.engine,
             plan=project.plan,
-            texts={m.name: _text_counts(project, m) for m in project.settings.released},
-            earlier=_methods_of_earlier_runs(project),
             quality=quality_of(
                 project.settings,
                 project.schema,

@@ -105,8 +105,6 @@ def drawn(
             session=PrivacySession(
                 ledger=ledger, stage="profile", run=store.run, plan=plan.planned
             ),
-            by_user=False,
-            dataset="x",
             check_count=lambda records: None,
         )
 
