@@ -34,7 +34,7 @@ class Profile:
     """A released profile of a corpus: everything in it may be published.
 
     `frame` has the shares of values, words, and rules of form, each with the 95% interval of its
-    noise. `schema()` is a schema for `synthesize`, which counts the charges of the profile.
+    noise. `schema()` is a schema for `prepare`, and `synthesize` counts the charges of the profile.
     """
 
     values: ReleasedProfile = field(repr=False)
@@ -139,7 +139,7 @@ def profile(
     `columns` are the columns whose values are counted; None counts all columns of the frame except
     the text, the user and the id, so their names must be public. `privacy.epsilon` limits a later
     release together with this profile, and the profile is refused before the first draw if the cap
-    does not allow both. The other arguments are those of `synthesize`. The profile reads the
+    does not allow both. The other arguments are those of `prepare`. The profile reads the
     training part of the frame only. Raises ParamsError, InputError or BudgetExceededError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile

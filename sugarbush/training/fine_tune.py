@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -18,6 +17,7 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import plain_examples, probe_examples
 from sugarbush.training.dpsgd.sampling import make_schedule
+from sugarbush.training.dpsgd.settings import FineTuning
 from sugarbush.training.dpsgd.train import (
     Decay,
     Learning,
@@ -28,22 +28,6 @@ from sugarbush.training.dpsgd.train import (
 )
 
 _PART = "training"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FineTuning:
-    """Settings of a fine-tuning. `records` is a public estimate of the number of texts."""
-
-    model: str
-    records: float
-    epochs: float
-    batch_size: float
-    max_length: int
-    learning_rate: float
-    clip_norm: float
-    lora_rank: int | None
-    device: str
-    micro_batch_tokens: int = 4096
 
 
 def fine_tune(

@@ -38,6 +38,7 @@ from sugarbush.project.profiles import make_profile
 from sugarbush.quality import measure as measuring
 from sugarbush.run.context import Project
 from tests.publication import COMPLETE
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
@@ -60,7 +61,7 @@ UNMEASURED = {"evaluate": {"public": False}}
 
 def draw(state: Path, **more: Any) -> sb.Release:
     more.setdefault("privacy", sb.Privacy(epsilon=1, dataset="letters"))
-    return sb.synthesize(
+    return synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,
@@ -75,7 +76,10 @@ def draw(state: Path, **more: Any) -> sb.Release:
 
 def histogram(state: Path) -> None:
     sb.private_histogram(
-        ["a"] * 9, categories=["a", "b"], epsilon=0.2, delta=1e-6, dataset="letters", state=state
+        ["a"] * 9,
+        categories=["a", "b"],
+        privacy=sb.Privacy(epsilon=0.2, delta=1e-6, dataset="letters"),
+        state=state,
     )
 
 
@@ -385,7 +389,7 @@ def test_an_evaluation_of_a_release_is_on_every_card_of_its_dataset(state: Path)
 
 def test_figures_shown_while_the_data_was_declared_public_are_on_the_card(state: Path) -> None:
     """Texts without DP and their evaluation, by another purpose, leave no charge in this ledger."""
-    public = sb.synthesize(
+    public = synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,

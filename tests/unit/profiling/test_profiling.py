@@ -38,6 +38,7 @@ from sugarbush.project.drafts import write_draft
 from sugarbush.project.profiles import make_profile, read_profile
 from sugarbush.run.context import Project
 from tests.settings import params
+from tests.synthesized import synthesize_frame
 
 SECRET = "zanzibarine"
 SHOPS = ("north", "south", "west")
@@ -588,7 +589,7 @@ def test_a_release_counts_the_profile_of_its_schema(tmp_path: Path) -> None:
     profile = sb.profile(
         frame, text="message", privacy=privacy, columns=["shop"], epsilon=0.5, state=tmp_path
     )
-    release = sb.synthesize(
+    release = synthesize_frame(
         frame,
         text="message",
         schema=profile.schema("letters"),

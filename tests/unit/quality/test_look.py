@@ -18,6 +18,7 @@ from sugarbush.evaluation.fit import ShareInterval
 from sugarbush.pipeline.opening import open_project
 from sugarbush.quality import look as looking
 from tests.integration.project import letters
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder", "no_rehearsal")
@@ -59,7 +60,7 @@ def synthesized(
     tmp_path: Path, texts: list[str], *, privacy: dict[str, Any] | None = None, **more: Any
 ) -> sb.Release:
     data, generator = more.pop("data", None), more.pop("generator", None)
-    return sb.synthesize(
+    return synthesize_frame(
         frame() if data is None else data,
         schema=SCHEMA,
         generator=generator or sb.Pool(texts=texts),
