@@ -1,9 +1,10 @@
 """Synthetic text under differential privacy: the public names.
 
     import sugarbush as sb
-    release = sb.synthesize(frame, text="message", schema="schema.yaml",
-                            generator=sb.OpenAI(model="my-model", base_url="http://…/v1"),
-                            privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="tickets"))
+    corpus = sb.prepare(frame, text="message", schema="schema.yaml",
+                        generator=sb.OpenAI(model="my-model", base_url="http://…/v1"),
+                        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="tickets"))
+    release = sb.synthesize(corpus)
     release.texts, release.card, release.epsilon
 
 Names are imported when they are first used, so that `import sugarbush` is quick.
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from sugarbush.privacy.ledger import Ledger as Ledger
     from sugarbush.privacy.session import PrivacySession as PrivacySession
     from sugarbush.privacy.settings import PrivacySettings
+    from sugarbush.training.dpsgd.settings import FineTuning as FineTuning
 
     Privacy = PrivacySettings
 
@@ -132,6 +134,7 @@ _find = lazy_names(
         "privacy.ledger": ("Ledger",),
         "privacy.session": ("PrivacySession",),
         "privacy.settings": ("PrivacySettings=Privacy",),
+        "training.dpsgd.settings": ("FineTuning",),
     },
 )
 

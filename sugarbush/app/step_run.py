@@ -121,7 +121,7 @@ def _spent_lines(project: Project) -> list[str]:
     return lines if spending is None else [f"The release: {spending.line()}.", *lines]
 
 
-class _Answer(NamedTuple):
+class _PublicationField(NamedTuple):
     """A field of the section `publication`."""
 
     name: str
@@ -184,7 +184,7 @@ class PublishStep(Step):
         return self.name
 
 
-def _answers() -> Iterator[_Answer]:
+def _answers() -> Iterator[_PublicationField]:
     """Yield the fields of the section, in its order."""
     texts = {each.name: each.text for each in meanings(PublicationSettings())}
     for name, field in PublicationSettings.model_fields.items():
@@ -199,7 +199,7 @@ def _answers() -> Iterator[_Answer]:
             kind = "date"
         label = _LABELS.get(name, name.replace("_", " ").capitalize())
         meaning = texts[name].replace("null: ", "empty: ")
-        yield _Answer(name, label, meaning, kind, get_args(literal) if literal else ())
+        yield _PublicationField(name, label, meaning, kind, get_args(literal) if literal else ())
 
 
 def _submitted(form: Form) -> Iterator[tuple[str, Any]]:

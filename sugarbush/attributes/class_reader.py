@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.class_sums import ClassSums, directions
+from sugarbush.embedding.class_sums import ClassSums, directions
 
 _BETWEEN = 0.03  # variance between the means of values, as a fraction of the variance of texts
 _DIRECTION = 0.4  # weight of the variance of texts in a direction

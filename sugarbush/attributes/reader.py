@@ -35,8 +35,8 @@ from sugarbush.attributes.class_reader import SUMS_ALONE, ClassReader, choose_we
 from sugarbush.attributes.extract import by_keywords, without_part
 from sugarbush.attributes.released_values import states_value
 from sugarbush.attributes.zero_shot import ZeroShotReader
-from sugarbush.data.class_sums import ClassSums
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.generators.interface import Embed
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from sugarbush.closed_output import output_may_close
 from sugarbush.errors import ParamsError
 from sugarbush.paths import OWN_LABELS
-from sugarbush.project.example_name import Example
+from sugarbush.project.example_name import ExampleName
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 if TYPE_CHECKING:
@@ -169,9 +169,9 @@ def init(
     ] = False,
     assignments: Assignments = None,
     example: Annotated[
-        Example,
+        ExampleName,
         typer.Option(help="The embedded example: one text a record, or conversations."),
-    ] = Example.TEXTS,
+    ] = ExampleName.TEXTS,
     update: Annotated[
         bool,
         typer.Option("--update", help="Only write dvc.yaml, tasks/ and flows/ again."),
@@ -205,7 +205,7 @@ def init(
     else:
         if profile and user_data is None:
             raise ParamsError("--profile: needs --from, which names your file")
-        if example is not Example.TEXTS and user_data is not None:
+        if example is not ExampleName.TEXTS and user_data is not None:
             raise ParamsError("--example: needs no --from, because it brings its own data")
         create_project(
             folder,

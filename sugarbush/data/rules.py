@@ -48,7 +48,7 @@ _ALLOWED: Final = "Allowed are columns, numbers, dates in quotation marks, + - *
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class RuleColumn:
     """A column that a rule may name: its kind, its smallest and largest value, and the largest
     rounding error of its values."""
 
@@ -69,7 +69,7 @@ class Rule:
     """
 
     text: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, RuleColumn]
 
     def __post_init__(self) -> None:
         for left, _, right in self._comparisons:

@@ -86,7 +86,7 @@ from sugarbush.data.quantities import (
     number_text,
     text_of_number,
 )
-from sugarbush.data.rules import Column, Rule
+from sugarbush.data.rules import Rule, RuleColumn
 from sugarbush.data.shapes.declaration import TextForm, beside, refuse_taken_names
 from sugarbush.data.written_yaml import NullInList, load_written
 from sugarbush.errors import SchemaError
@@ -559,7 +559,7 @@ class Schema(BaseModel, metaclass=_SchemaType):
         columns = {}
         for attribute in self.attributes:
             if (quantity := attribute.quantity) is not None:
-                columns[attribute.name] = Column(
+                columns[attribute.name] = RuleColumn(
                     kind=quantity.kind,
                     low=quantity.low,
                     high=quantity.high,
@@ -567,7 +567,7 @@ class Schema(BaseModel, metaclass=_SchemaType):
                 )
             elif (numbers := attribute.numbers) is not None:
                 low, high = min(numbers), max(numbers)
-                columns[attribute.name] = Column(kind=Kind.NUMBER, low=low, high=high)
+                columns[attribute.name] = RuleColumn(kind=Kind.NUMBER, low=low, high=high)
         return tuple(Rule(text, columns) for text in self.rules)
 
     @property

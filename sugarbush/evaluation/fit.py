@@ -40,7 +40,7 @@ _ABOVE_RANDOM, _SURELY_NEAR = 0.2, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class ShareInterval:
     """A share, with the ends of its 95% interval, which contains the noise."""
 
     value: float
@@ -52,7 +52,7 @@ class Share:
         return f"{self.value:.0%} ({self.low:.0%} to {self.high:.0%})"
 
     @classmethod
-    def of(cls, far: float, near: float, *, stddev: float) -> Share | None:
+    def of(cls, far: float, near: float, *, stddev: float) -> ShareInterval | None:
         """Return near / (far + near) from noisy counts, or None if the noise is too large.
 
         The interval is that of Fieller 1954: the ratios r for which near - r (far + near) is within

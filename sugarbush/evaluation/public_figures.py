@@ -237,7 +237,7 @@ def _ratio(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class FigureRule:
     """A condition on the estimate of one figure, such as coverage >= 0.8."""
 
     figure: str
@@ -245,7 +245,7 @@ class Rule:
     number: float
 
     @classmethod
-    def of(cls, figure: str, condition: str) -> Rule:
+    def of(cls, figure: str, condition: str) -> FigureRule:
         """Read a rule. Raises ValueError for another form, or an unknown figure.
 
         >>> Rule.of("coverage", ">= .8")

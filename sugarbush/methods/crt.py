@@ -334,7 +334,7 @@ class CRT(CrtSettings, TrainedMethod):
         from sugarbush.training.crt.units import text_units
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd.data import probe_examples
-        from sugarbush.training.dpsgd.train import Decay, Learning, Performance
+        from sugarbush.training.dpsgd.train import Decay, Learning, Performance, Training
 
         training = inputs.tools.training
         model, tokenizer = load_start(
@@ -357,13 +357,15 @@ class CRT(CrtSettings, TrainedMethod):
             model,
             public=units(public),
             private=units(private),
-            mechanism=mechanism,
-            learning=learning,
-            public_pass=PublicPass(learning=learning, batch_size=16, seed=inputs.public.seed),
-            performance=Performance(
-                micro_batch_tokens=training.micro_batch_tokens,
-                checkpoint_every=training.checkpoint_every,
+            training=Training(
+                mechanism=mechanism,
+                learning=learning,
+                performance=Performance(
+                    micro_batch_tokens=training.micro_batch_tokens,
+                    checkpoint_every=training.checkpoint_every,
+                ),
             ),
+            public_pass=PublicPass(learning=learning, batch_size=16, seed=inputs.public.seed),
             probe=probe_examples(len(tokenizer), max_length=self.max_length),
             checkpoints=checkpoints,
             session=PrivacySession(

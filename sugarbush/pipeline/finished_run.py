@@ -68,16 +68,18 @@ class FinishedRun:
 
     def facts(self) -> ReleaseFacts:
         """Collect what the card states, by the ledger as it is now."""
-        from sugarbush.release.facts import release_facts, text_counts
+        from sugarbush.release.facts import ReleaseContents, release_facts, text_counts
 
         return release_facts(
             self.settings,
             self.schema,
+            ReleaseContents(
+                texts={self.method.name: text_counts(self.final.lineage)},
+                donated=len(self.donated.texts),
+                engine=None if self.metadata.table is None else self.metadata.table.engine,
+            ),
             ledger=self.ledger,
             ledger_ids=self.ledger_ids,
-            texts={self.method.name: text_counts(self.final.lineage)},
-            donated=len(self.donated.texts),
-            engine=None if self.metadata.table is None else self.metadata.table.engine,
             plan=self.plan,
             quality=quality_of(
                 self.settings,

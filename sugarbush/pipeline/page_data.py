@@ -22,7 +22,7 @@ from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.quality.public_quality import quality_of
-from sugarbush.release.facts import release_facts, text_counts
+from sugarbush.release.facts import ReleaseContents, release_facts, text_counts
 from sugarbush.release.store import MethodTexts, ReleasedRun
 from sugarbush.report.downloads import downloads_beside
 from sugarbush.report.model import (
@@ -71,13 +71,15 @@ def public_data(
         release=release_facts(
             settings,
             schema,
+            ReleaseContents(
+                texts={method.name: text_counts(own.lineage) for method, own in texts.items()},
+                donated=len(donated),
+                engine=None if metadata.table is None else metadata.table.engine,
+                earlier=tuple(earlier),
+            ),
             ledger=ledger,
             ledger_ids=ledger_ids,
-            donated=len(donated),
-            engine=None if metadata.table is None else metadata.table.engine,
             plan=plan,
-            texts={method.name: text_counts(own.lineage) for method, own in texts.items()},
-            earlier=earlier,
             quality=quality_of(
                 settings,
                 schema,

@@ -39,7 +39,7 @@ from sugarbush.data.split import (
     private_frame,
 )
 from sugarbush.errors import InputError
-from sugarbush.preparation.public_texts import Comparison, PublicInputs, refuse_private_files
+from sugarbush.preparation.public_texts import Comparison, PublicSources, refuse_private_files
 from sugarbush.privacy.fingerprint import FingerprintBuilder, FingerprintState
 from sugarbush.privacy.ledger import has_fingerprint_of_0_2
 from sugarbush.privacy.overlap import PublicTexts
@@ -198,7 +198,7 @@ class SplitCorpus:
 
     `parts` returns the parts of the corpus, and `read` the rows of a part with the name of their
     source. If the unit is a user, each part is read twice. Records that equal a public text
-    (`PublicInputs`) are removed. If the public texts overlap the records, InputError is raised
+    (`PublicSources`) are removed. If the public texts overlap the records, InputError is raised
     after the last part.
     """
 
@@ -216,7 +216,7 @@ class SplitCorpus:
         self._source, self._setting = source, setting
         private_columns = project.settings.publication.private_columns
         refuse_private_columns(project.schema, project.settings.prepare, private_columns)
-        self._inputs = PublicInputs(project, donated=donated)
+        self._inputs = PublicSources(project, donated=donated)
         self._public = self._inputs.texts
         self.bounds = project.settings.contribution_bounds
         self.records_of_users: Mapping[str | None, int] = {}

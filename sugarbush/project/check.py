@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from sugarbush.data.class_sums import MOST_VALUES, left_out
 from sugarbush.data.misspellings import misspellings
 from sugarbush.data.private_store import TRAIN
 from sugarbush.data.reading import encoding_of_source
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Schema
+from sugarbush.embedding.class_sums import MOST_VALUES, left_out
 from sugarbush.errors import FailureError, InputError, PoorRehearsalError
 from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.generators.openai.address import is_unencrypted

@@ -44,7 +44,7 @@ from sugarbush.pipeline.opening import open_project
 from sugarbush.progress import working
 from sugarbush.project.assignments import changed_text
 from sugarbush.project.drafts import donated_examples
-from sugarbush.project.example_name import Example
+from sugarbush.project.example_name import ExampleName
 from sugarbush.project.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.project.template import (
     IGNORED,
@@ -135,7 +135,7 @@ def create_project(
     console: Console,
     *,
     profile: bool = False,
-    example: Example = Example.TEXTS,
+    example: ExampleName = ExampleName.TEXTS,
     assignments: Sequence[str] = (),
 ) -> None:
     """Write a project into `folder`, for the embedded example or the user's own file. Without
@@ -144,7 +144,7 @@ def create_project(
     files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
     if user_data is None:
-        changes = {"prepare": _CONVERSATIONS} if example is Example.CONVERSATIONS else {}
+        changes = {"prepare": _CONVERSATIONS} if example is ExampleName.CONVERSATIONS else {}
         if changes or assignments:
             changed = changed_text(project[FILE], changes, assignments=assignments)
             project[FILE] = changed.text

@@ -26,7 +26,7 @@ from sugarbush.profiling.draft import (
 )
 from sugarbush.profiling.page import render_profile
 from sugarbush.profiling.records_per_user import RecordsPerUser, proposed_records_per_user
-from sugarbush.profiling.release import FILE, QUANTILES, Profile, interval
+from sugarbush.profiling.release import FILE, QUANTILES, ReleasedProfile, interval
 from sugarbush.profiling.requests import STAGE, profile_of_project
 from sugarbush.profiling.view import length_rows, share_tables
 from sugarbush.progress import working
@@ -41,7 +41,7 @@ _MOST_ROWS = 12
 _DAMAGED = "Run `sugarbush profile` again; a finished profile costs nothing"
 
 
-def make_profile(project: Project, console: Console, *, force: bool = False) -> Profile:
+def make_profile(project: Project, console: Console, *, force: bool = False) -> ReleasedProfile:
     """Draw or restore the profile, write its page, and print both and the next command."""
     before = len(profile_charges(project))
     profile = profile_of_project(project, forced=force)
@@ -51,7 +51,7 @@ def make_profile(project: Project, console: Console, *, force: bool = False) -> 
     return profile
 
 
-def _show(project: Project, profile: Profile, console: Console, *, charged: bool) -> None:
+def _show(project: Project, profile: ReleasedProfile, console: Console, *, charged: bool) -> None:
     with working("the total of the ledger"):
         spending = spending_of(project.ledger(rehearse=False).snapshot(), profile.ledger_ids)
     path = write_page(project, profile, spending)
@@ -61,7 +61,7 @@ def _show(project: Project, profile: Profile, console: Console, *, charged: bool
     say(console, f"ledger: {spent if charged else 'the profile was restored, and nothing charged'}")
 
 
-def _show_records_per_user(project: Project, profile: Profile, console: Console) -> None:
+def _show_records_per_user(project: Project, profile: ReleasedProfile, console: Console) -> None:
     """Print the proposal, if params.yaml has another number."""
     proposed = _proposed_records_per_user(project, profile)
     current = project.settings.privacy.records_per_user
@@ -73,7 +73,7 @@ def _show_records_per_user(project: Project, profile: Profile, console: Console)
         )
 
 
-def write_page(project: Project, profile: Profile, spending: Spending) -> Path:
+def write_page(project: Project, profile: ReleasedProfile, spending: Spending) -> Path:
     """Write reports/public/profile.html."""
     path = project.roots.published / PAGE
     page = render_profile(profile, title=_title(project), spending=spending)
@@ -82,13 +82,13 @@ def write_page(project: Project, profile: Profile, spending: Spending) -> Path:
     return path
 
 
-def read_profile(base: Path) -> Profile | None:
+def read_profile(base: Path) -> ReleasedProfile | None:
     """Read the project's last profile, or return None."""
     path = Roots(base).released / STAGE / FILE
     if not path.exists():
         return None
     with reading(path, advice=_DAMAGED):
-        return Profile.from_json(path.read_text(encoding="utf-8"))
+        return ReleasedProfile.from_json(path.read_text(encoding="utf-8"))
 
 
 def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Console) -> None:
@@ -106,7 +106,7 @@ def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Con
 
 
 def set_from_profile(
-    project: Project, profile: Profile, shape: Shape | None, console: Console
+    project: Project, profile: ReleasedProfile, shape: Shape | None, console: Console
 ) -> None:
     """Write what the profile proposes to params.yaml: the lengths of texts, and the records per
     user if nobody has set them.
@@ -131,7 +131,7 @@ def set_from_profile(
         write_settings(folder, changed_settings(folder, assignments=changes))
 
 
-def _proposed_records_per_user(project: Project, profile: Profile) -> RecordsPerUser | None:
+def _proposed_records_per_user(project: Project, profile: ReleasedProfile) -> RecordsPerUser | None:
     """Return the proposal for the noise of a count that has the share of the run's metadata."""
     settings = project.settings
     if settings.synthesize_metadata.engine is Engine.SMARTNOISE:  # one record per user
@@ -142,7 +142,7 @@ def _proposed_records_per_user(project: Project, profile: Profile) -> RecordsPer
 
 
 def write_schema_of(
-    profile: Profile, output: Path, *, subject: str | None, console: Console, shape_of: Path
+    profile: ReleasedProfile, output: Path, *, subject: str | None, console: Console, shape_of: Path
 ) -> Draft:
     """Write the schema that the profile proposes, print its attributes, and return it.
 
@@ -170,7 +170,7 @@ def write_schema_of(
     return draft
 
 
-def show_profile(profile: Profile, spending: Spending, console: Console) -> None:
+def show_profile(profile: ReleasedProfile, spending: Spending, console: Console) -> None:
     """Print the profile. Everything is released."""
     within = rounded_up(profile.within, 3)
     who = "users" if profile.unit == "user" else "records"

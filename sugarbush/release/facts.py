@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import zip_longest
@@ -87,23 +87,33 @@ class FactSettings(Protocol):
     def declared(self) -> Mapping[str, tuple[str, ...]]: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReleaseContents:
+    """What a release contains: the counts of texts by method, and the number of donated texts.
+
+    `engine` made the DP table, if there is one. `earlier` contains the methods of the other folders
+    in data/released.
+    """
+
+    texts: Mapping[str, Mapping[str, int]]
+    donated: int
+    engine: str | None
+    earlier: Sequence[Method] = ()
+
+
 def release_facts(
     settings: FactSettings,
     schema: Schema,
+    contents: ReleaseContents,
     *,
     ledger: Ledger,
     ledger_ids: Sequence[str],
-    donated: int,
-    engine: str | None,
     plan: BudgetPlan,
-    texts: Mapping[str, Mapping[str, int]],
-    earlier: Sequence[Method] = (),
     quality: PublicQuality | None = None,
 ) -> ReleaseFacts:
     """Collect the facts of the release with the ledger entries in `ledger_ids`.
 
     The facts are those of the ledger as it is now, also if `ledger` is an earlier snapshot.
-    `earlier` contains the methods of the other folders in data/released.
     """
     ledger = ledger.snapshot()  # another run may charge between the total and the head
     privacy, released = settings.privacy, settings.released
@@ -130,21 +140,23 @@ def release_facts(
         cancelled_charges=len(ledger.cancelled()),
         plan=plan,
         schema=schema,
-        donated=donated,
+        donated=contents.donated,
         generator=_without_paths(settings.generator.chosen.facts()) if asks else None,
         starts_from=starts[0] if starts else None,
         encoder=_ENCODERS.get(encoder) or last_part(encoder),
         methods=tuple(method.name for method in released),
         software=software_versions() | _plugin_versions(settings),
         created=datetime.now(UTC).date().isoformat(),
-        engine=engine,
+        engine=contents.engine,
         labels_endpoint=_hosts(settings.extract_metadata.label_endpoint.address)
         if schema.asked_of_llm
         else None,
         other_packages=_packages_with_private_texts(settings),
-        texts=texts,
+        texts=contents.texts,
         remarks=_distinct(
-            *_remarks((*released, *earlier), schema, has_table=engine is not None),
+            *_remarks(
+                (*released, *contents.earlier), schema, has_table=contents.engine is not None
+            ),
             *((INTEGER_NOISE, EMBEDDINGS) if quality is not None else ()),
             *(remark for setting, remark in DECLARED.items() if setting in declared),
         ),

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import Labels, ReadAttribute
 from sugarbush.attributes.released_values import released_values
-from sugarbush.data.class_sums import ClassSums
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.schema import Schema
 from sugarbush.data.shapes.interface import ShapeError
 from sugarbush.data.shapes.one_text import TEXT
+from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.errors import InvariantError, LedgerError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.parts import Lineage, Round, Scored

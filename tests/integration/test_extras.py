@@ -43,14 +43,15 @@ FIRST = """
         {"name": "product", "values": ["lamp", "chair", "kettle"], "column": "product"}]}
 """
 TRAIN = """
-    release = sb.synthesize(
-        FRAME, text="message", schema=SCHEMA, texts=4, method=sb.DPFT(
-            batch_size=20, epochs=1, max_length=64, repeatable_steps=10),
+    corpus = sb.prepare(
+        FRAME, text="message", schema=SCHEMA,
         settings={
             "embedding": {"model": "tiny"}, "synthesize_metadata": {"degree": 1},
             "pretrain": {"texts": 60, "vocabulary": 400, "layers": 1, "width": 32,
                          "max_length": 64}},
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"))
+    release = sb.synthesize(corpus, texts=4, method=sb.DPFT(
+        batch_size=20, epochs=1, max_length=64, repeatable_steps=10))
     assert len(release.texts) == 4
 """
 REDACTION = """

@@ -60,7 +60,7 @@ class Paid:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spending:
+class PaidCalls:
     """Totals of paid calls. `unpriced` is the number of calls to models without a price."""
 
     stage: str = ""
@@ -72,7 +72,7 @@ class Spending:
     cost: float = 0.0
     unpriced: int = 0
 
-    def plus(self, paid: Paid) -> Spending:
+    def plus(self, paid: Paid) -> PaidCalls:
         return replace(
             self,
             calls=self.calls + 1,
@@ -109,12 +109,12 @@ def read_journal(path: Path) -> tuple[Paid, ...]:
     return tuple(_Journal(path).new_lines())
 
 
-def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
+def spending_by_batch(paid: Sequence[Paid]) -> tuple[PaidCalls, ...]:
     """Sum the paid calls by stage and batch of requests, in order of the first paid call."""
-    totals: dict[tuple[str, str], Spending] = {}
+    totals: dict[tuple[str, str], PaidCalls] = {}
     for call in paid:
         key = (call.stage, call.what)
-        totals[key] = totals.get(key, Spending(stage=call.stage, what=call.what)).plus(call)
+        totals[key] = totals.get(key, PaidCalls(stage=call.stage, what=call.what)).plus(call)
     return tuple(totals.values())
 
 
@@ -130,7 +130,7 @@ class Meter:
     def __init__(self, state: Path, *, account: str, stage: str, params: EndpointSettings) -> None:
         self.account = account
         self.in_flight = 0
-        self.spent = Spending()
+        self.spent = PaidCalls()
         self._stage, self._params = stage, params
         self._journal = _Journal(journal_path(state, account))
         self._batches = state / BATCHES

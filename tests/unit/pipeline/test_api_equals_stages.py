@@ -23,6 +23,7 @@ from sugarbush.report.card_values import release_card
 from sugarbush.run.context import Project
 from tests.integration.project import as_lines, letters
 from tests.stand_ins import without_chance, write_key
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
 
 CASES: dict[str, dict[str, Any]] = {
@@ -70,7 +71,7 @@ def by_api(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> sb
     further = {name: fields[name] for name in FURTHER}
     without_chance(monkeypatch)  # ids of ledger entries start at 1 again
     seed_everything()
-    return sb.synthesize(
+    return synthesize_frame(
         pd.read_json(project.base / "letters.jsonl", lines=True),
         schema=project.base / "letters.schema.yaml",
         method=settings.chosen[0],

@@ -39,6 +39,7 @@ from sugarbush.release.card_state import has_old_card
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import uncapped_ledger
 from tests.publication import COMPLETE
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
@@ -65,7 +66,7 @@ def is_old(project: Project) -> bool:
 
 def draw(state: Path, **more: Any) -> sb.Release:
     more.setdefault("privacy", sb.Privacy(epsilon=1, dataset="letters"))
-    return sb.synthesize(
+    return synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,
@@ -80,7 +81,10 @@ def draw(state: Path, **more: Any) -> sb.Release:
 
 def histogram(state: Path) -> None:
     sb.private_histogram(
-        ["a"] * 9, categories=["a", "b"], epsilon=0.2, delta=1e-6, dataset="letters", state=state
+        ["a"] * 9,
+        categories=["a", "b"],
+        privacy=sb.Privacy(epsilon=0.2, delta=1e-6, dataset="letters"),
+        state=state,
     )
 
 
@@ -390,7 +394,7 @@ def test_an_evaluation_of_a_release_is_on_every_card_of_its_dataset(state: Path)
 
 def test_figures_shown_while_the_data_was_declared_public_are_on_the_card(state: Path) -> None:
     """Texts without DP and their evaluation, by another purpose, leave no charge in this ledger."""
-    public = sb.synthesize(
+    public = synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,

@@ -16,7 +16,7 @@ from sugarbush.methods.maple import Maple
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.settings import Purpose
 from sugarbush.rehearsal.rehearse import require_good_rehearsal
-from sugarbush.release.facts import _shown_settings, _without_paths, release_facts
+from sugarbush.release.facts import ReleaseContents, _shown_settings, _without_paths, release_facts
 from sugarbush.report.card import card_json
 from sugarbush.report.card_files import card_markdown
 from sugarbush.report.card_values import release_card
@@ -42,12 +42,10 @@ def card_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> di
     facts = release_facts(
         project.settings,
         SCHEMA,
+        ReleaseContents(texts={}, donated=3, engine="sugarbush"),
         ledger=project.ledger(),
         ledger_ids=[],
-        donated=3,
-        engine="sugarbush",
         plan=project.plan,
-        texts={},
     )
     card = release_card(facts)
     assert MARK not in card_json(card) + card_markdown(card)

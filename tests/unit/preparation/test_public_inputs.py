@@ -25,6 +25,7 @@ from sugarbush.run.context import Project
 from sugarbush.run.records import private_store
 from tests.integration.project import TINY_ENCODER, as_lines
 from tests.settings import ROOT
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 WORDS = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]
@@ -193,7 +194,7 @@ def test_the_api_refuses_a_pool_of_private_records(tmp_path: Path, state: Path) 
     pd.DataFrame(RECORDS[:80]).to_csv(tmp_path / "pool.csv")
     writer = sb.Pool(sources=[{"file": str(tmp_path / "pool.csv"), "text_column": "text"}])
     with pytest.raises(InputError, match=r"pool.*contains copies of private records"):
-        sb.synthesize(
+        synthesize_frame(
             pd.DataFrame(RECORDS),
             schema={"subject": "letters", "attributes": [
                 {"name": "product", "column": "product", "values": ["lamp", "chair"]}]},

@@ -30,7 +30,7 @@ from sugarbush.privacy.spending import spending_of
 from sugarbush.profiling import requests as profiling
 from sugarbush.profiling.draft import draft_from_profile, schema_text, style_of, word_counts
 from sugarbush.profiling.page import render_profile
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.requests import profile_of_project
 from sugarbush.profiling.view import share_tables
 from sugarbush.project.create import OwnData, create_project
@@ -39,6 +39,7 @@ from sugarbush.project.profiles import make_profile, read_profile
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import profile_charges
 from tests.settings import params
+from tests.synthesized import synthesize_frame
 
 SECRET = "zanzibarine"
 SHOPS = ("north", "south", "west")
@@ -574,7 +575,7 @@ def test_the_api_profiles_a_frame(tmp_path: Path) -> None:
     assert "Profile of letters" in profile._repr_html_()
     profile.save(tmp_path / "saved")
     assert load_schema(tmp_path / "saved" / "schema.yaml").attribute("shop").values
-    read = Profile.from_json((tmp_path / "saved" / "profile.json").read_text())
+    read = ReleasedProfile.from_json((tmp_path / "saved" / "profile.json").read_text())
     assert read == profile.values
     with pytest.raises(InputError, match="no column 'shoe'"):
         sb.profile(table(), **arguments | {"columns": ["shoe"]})
@@ -586,7 +587,7 @@ def test_a_release_counts_the_profile_of_its_schema(tmp_path: Path) -> None:
     profile = sb.profile(
         frame, text="message", privacy=privacy, columns=["shop"], epsilon=0.5, state=tmp_path
     )
-    release = sb.synthesize(
+    release = synthesize_frame(
         frame,
         text="message",
         schema=profile.schema("letters"),
