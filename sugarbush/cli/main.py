@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -86,7 +87,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for _name, _command in {
+_BUILT_IN: dict[str, Callable[..., None]] = {
     "init": project_commands.init,
     "profile": project_commands.profile,
     "check": project_commands.check,
@@ -100,7 +101,8 @@ for _name, _command in {
     "cache": result_commands.cache,
     "clean": result_commands.clean,
     "audit": result_commands.audit,
-}.items():
+}
+for _name, _command in _BUILT_IN.items():
     app.command(_name)(_command)
 schema_app = typer.Typer(help="The schema: attributes and their public values.")
 schema_app.command("draft")(project_commands.draft)
