@@ -16,11 +16,13 @@ from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
 from sugarbush.errors import ParamsError
+from sugarbush.optional_packages import is_present
 
 GENERATORS = "sugarbush.generators"
 METHODS = "sugarbush.methods"
 ENCODERS = "sugarbush.encoders"
 METRICS = "sugarbush.metrics"
+COMMANDS = "sugarbush.commands"
 
 _OF_THIS_PROCESS: dict[tuple[str, str], Any] = {}
 
@@ -104,7 +106,7 @@ def load_plugin(group: str, name: str) -> Any:
 @lru_cache(maxsize=16)
 def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
     """Find the entry points on `path`. Cached, because a search reads every installed package."""
-    return entry_points(group=group)
+    return EntryPoints(each for each in entry_points(group=group) if is_present(each.module))
 
 
 def _package(entry_point: EntryPoint) -> str:

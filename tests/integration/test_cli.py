@@ -130,7 +130,7 @@ def test_ctrl_c_stops_a_run_with_one_line(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == STOPPED
+    assert errors.splitlines()[-1] == f"sugarbush: {STOPPED}"
     assert "Traceback" not in errors
 
 

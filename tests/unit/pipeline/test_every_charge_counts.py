@@ -19,6 +19,9 @@ from rich.console import Console
 import sugarbush as sb
 from sugarbush.app.step import App
 from sugarbush.app.step_run import ReportStep
+from sugarbush.cli.budgets import show_budget
+from sugarbush.cli.profiles import make_profile
+from sugarbush.cli.runs import print_results
 from sugarbush.cli.shows import show_stage
 from sugarbush.errors import LedgerError
 from sugarbush.methods.nonprivate import NonPrivatePE
@@ -31,9 +34,8 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import spending_of
 from sugarbush.privacy.unit import Unit
 from sugarbush.project import budget as budgets
-from sugarbush.project import check as checks
-from sugarbush.project import run as runs
-from sugarbush.project.profiles import make_profile
+from sugarbush.project.check import checked_spelling
+from sugarbush.project.run import results
 from sugarbush.quality import measure as measuring
 from sugarbush.release.card_state import has_old_card
 from sugarbush.run.context import Project
@@ -311,8 +313,10 @@ def test_commands_and_the_form_state_the_ledger_of_now(
 
     def said() -> list[str]:
         context = ReportStep().context(App(base=project.base), None)
-        summary = printed(lambda console: runs.summarise(project.base, project.settings, console))
-        budget = printed(lambda console: budgets.show_budget(project, console))
+        summary = printed(
+            lambda console: print_results(results(project.base, project.settings), console)
+        )
+        budget = printed(lambda console: show_budget(project, console))
         return [" ".join(context["spent"]), summary, budget]
 
     for text in said():
@@ -365,7 +369,7 @@ def test_figures_on_real_texts_are_noted_and_make_an_older_card_stale(
 ) -> None:
     ledger = project.ledger(rehearse=False)
     assert not is_old(project) and not ledger.shown()
-    checks._print_misspellings(project, Console(file=io.StringIO()))
+    assert list(checked_spelling(project))
     assert ledger.shown() == {"check --internal": 1} and is_old(project)
     uncapped_ledger(project, "confidentiality")
     run_stages(project.base, without=frozenset({"audit", "prepare", "extract_metadata"}))

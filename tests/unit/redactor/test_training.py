@@ -8,9 +8,8 @@ import pytest
 import torch
 
 import sugarbush as sb
-from sugarbush.cli import redaction
 from sugarbush.errors import InputError, ParamsError, StorageError
-from sugarbush.redactor import cache
+from sugarbush.redactor import cache, redaction
 from sugarbush.redactor.detector import (
     LearnedDetector,
     Word,

@@ -1,0 +1,5 @@
+"""Runs the `sugarbush` command: `python -m sugarbush`."""
+
+from sugarbush.cli.main import app
+
+app()
