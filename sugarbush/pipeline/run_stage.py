@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sugarbush.closed_output import output_may_close
 from sugarbush.pipeline.dvc_lock import copy_lock
 from sugarbush.pipeline.stage import Stage
-from sugarbush.tracking.stages import tracked
+from sugarbush.run.observers import StageExecution, observed
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.methods.interface import Method
@@ -34,11 +34,24 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
     if stage.reads_records and _scores_or_trains(stage, method):
         project.require_prepared()
     function = import_module(stage.module).run
-    with tracked(stage, project, method):
+    with observed(_execution(stage, project, method)):
         if stage.by_method:
             function(project, method)
         else:
             function(project)
+
+
+def _execution(stage: Stage, project: Project, method: Method | None) -> StageExecution:
+    name = "" if method is None else method.name
+    return StageExecution(
+        stage=stage.name,
+        method=None if method is None else method.name,
+        dataset=project.dataset,
+        base=project.base,
+        inputs=tuple(path.format(method=name) for path in stage.inputs),
+        outputs=tuple(output.path.format(method=name) for output in stage.outputs),
+        published=project.roots.published,
+    )
 
 
 def _scores_or_trains(stage: Stage, method: Method | None) -> bool:

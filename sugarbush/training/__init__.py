@@ -41,6 +41,5 @@ __getattr__ = lazy_names(
             "Performance",
             "train=run_dpsgd",
         ),
-        "redactor.train": ("Recipe=RedactorRecipe",),
     },
 )

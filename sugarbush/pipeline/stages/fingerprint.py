@@ -37,7 +37,7 @@ from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
-from sugarbush.registry import ENCODERS, GENERATORS, METHODS, METRICS, packages_of
+from sugarbush.registry import DETECTORS, ENCODERS, GENERATORS, METHODS, METRICS, packages_of
 from sugarbush.release.folders import charges_of_releases
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
@@ -189,7 +189,7 @@ def code_digest() -> str:
     """
     plugins = {
         module: package
-        for group in (GENERATORS, METHODS, ENCODERS, METRICS)
+        for group in (GENERATORS, METHODS, ENCODERS, METRICS, DETECTORS)
         for module, package in packages_of(group).items()
     }
     whole = hashlib.sha256(json.dumps(plugins, sort_keys=True).encode())
