@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sugarbush.api.open_release import open_release as open_release
     from sugarbush.api.profile import Profile as Profile
     from sugarbush.api.profile import profile as profile
-    from sugarbush.api.redaction import Redaction as Redaction
-    from sugarbush.api.redaction import redact as redact
     from sugarbush.api.release import Release as Release
     from sugarbush.api.schemas import open_schema as open_schema
     from sugarbush.api.synthesis import prepare as prepare
@@ -69,6 +67,8 @@ if TYPE_CHECKING:
     from sugarbush.privacy.ledger import Ledger as Ledger
     from sugarbush.privacy.session import PrivacySession as PrivacySession
     from sugarbush.privacy.settings import PrivacySettings
+    from sugarbush.redactor.api import Redaction as Redaction
+    from sugarbush.redactor.api import redact as redact
     from sugarbush.training.dpsgd.settings import FineTuning as FineTuning
 
     Privacy = PrivacySettings
@@ -83,10 +83,6 @@ _find = lazy_names(
         "api.ledgers": ("open_ledger",),
         "api.open_release": ("open_release",),
         "api.profile": ("Profile", "profile"),
-        "api.redaction": (
-            "Redaction",
-            "redact",
-        ),
         "api.release": ("Release",),
         "api.schemas": ("open_schema",),
         "api.synthesis": (
@@ -135,6 +131,7 @@ _find = lazy_names(
         "privacy.session": ("PrivacySession",),
         "privacy.settings": ("PrivacySettings=Privacy",),
         "training.dpsgd.settings": ("FineTuning",),
+        "redactor.api": ("Redaction", "redact"),
     },
 )
 

@@ -42,6 +42,5 @@ __getattr__ = lazy_names(
             "Training",
             "train=run_dpsgd",
         ),
-        "redactor.train": ("Recipe=RedactorRecipe",),
     },
 )

@@ -26,9 +26,8 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import GeneratorError, StorageError
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
-from sugarbush.generators.openai.batch_jobs import jobs_in
 from sugarbush.generators.openai.endpoint_settings import EndpointSettings
+from sugarbush.generators.openai.submitted_calls import reserved_by_submitted
 from sugarbush.generators.prices import cost_of
 from sugarbush.paths import make_owner_only, open_owner_only
 
@@ -133,7 +132,7 @@ class Meter:
         self.spent = PaidCalls()
         self._stage, self._params = stage, params
         self._journal = _Journal(journal_path(state, account))
-        self._batches = state / BATCHES
+        self._state = state
         self._reserved_cost = 0.0
         self._batched_calls, self._batched_cost = 0, 0.0
 
@@ -174,9 +173,9 @@ class Meter:
             lock.release()
 
     def count_batches(self) -> None:
-        jobs = [job for job in jobs_in(self._batches) if job.account == self.account]
-        self._batched_calls = sum(len(job.keys) for job in jobs)
-        self._batched_cost = sum(job.worst_cost for job in jobs)
+        self._batched_calls, self._batched_cost = reserved_by_submitted(
+            self._state, account=self.account
+        )
 
     def refresh(self) -> None:
         """Read the calls that other processes have paid."""

@@ -29,15 +29,14 @@ from sugarbush.generators.interface import (
     Request,
     released_requests,
 )
-from sugarbush.generators.openai.batch_api import BatchApi, Receive
-from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
-from sugarbush.generators.openai.batch_jobs import jobs_with
+from sugarbush.generators.openai.batch_mode import batch_mode
 from sugarbush.generators.openai.cost import CapReachedError, Meter
-from sugarbush.generators.openai.endpoint import Call, open_client
+from sugarbush.generators.openai.endpoint import Call, Receive, open_client
 from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
 from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, RejectedError, StopError
 from sugarbush.generators.openai.probe import paid_probe
+from sugarbush.generators.openai.submitted_calls import any_submitted, folder_in
 from sugarbush.generators.prompts import estimate_tokens, render
 from sugarbush.generators.shared_prefixes import shared_prefixes
 from sugarbush.privacy.data_types import Released
@@ -148,7 +147,7 @@ class OpenAiGenerator(Generator):
         return had | fresh, set(fresh)
 
     def _in_flight(self, calls: Iterable[Call]) -> bool:
-        return bool(jobs_with(self._state / BATCHES, [call.key for call in calls]))
+        return any_submitted(self._state, [call.key for call in calls])
 
     def _asked_for(
         self, calls: list[Call], cache: AnswerCache, what: str, *, send: bool | None = None
@@ -207,16 +206,16 @@ class OpenAiGenerator(Generator):
         self, calls: list[Call], cache: AnswerCache, receive: Receive, *, send: bool
     ) -> None:
         async with open_client(self._params) as client:
-            api = BatchApi(
+            files = batch_mode().open(
                 client=client,
                 params=self._params,
                 meter=self._meter,
                 is_cached=lambda key: cache.get(key) is not None,
                 receive=receive,
-                folder=self._state / BATCHES,
+                folder=folder_in(self._state),
                 say=self._say,
             )
-            await (api.ask(calls) if send else api.collect(calls))
+            await (files.ask(calls) if send else files.collect(calls))
 
     def _prompts(self, requests: tuple[Request, ...], what: str) -> dict[int, str]:
         prompts = fitting_prompts(requests, self._rendered, what=what, say=self._say)
