@@ -1,7 +1,7 @@
-"""Plug-ins by name: generators, methods, encoders and metrics.
+"""Plug-ins by name: generators, methods, encoders, metrics and input formats.
 
-A package registers a plug-in as an entry point of one of the groups below. The built-in generators
-and methods are registered in the same way, in Sugarbush's own pyproject.toml:
+A package registers a plug-in as an entry point of one of the groups below. The built-in generators,
+methods and formats are registered in the same way, in Sugarbush's own pyproject.toml:
 
     [project.entry-points."sugarbush.generators"]
     parrot = "my_package.parrot:Parrot"
@@ -21,6 +21,7 @@ GENERATORS = "sugarbush.generators"
 METHODS = "sugarbush.methods"
 ENCODERS = "sugarbush.encoders"
 METRICS = "sugarbush.metrics"
+FORMATS = "sugarbush.formats"
 
 _OF_THIS_PROCESS: dict[tuple[str, str], Any] = {}
 

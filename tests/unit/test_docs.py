@@ -26,7 +26,7 @@ from tests.settings import ROOT
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
 DOCS = ROOT / "docs"
-PACKAGES = ("add-a-method", "add-a-generator", "add-a-metric", "add-an-encoder")
+PACKAGES = ("add-a-method", "add-a-generator", "add-a-metric", "add-an-encoder", "add-a-format")
 _BLOCK = re.compile(
     r"(?P<apart><!-- run apart: .*? -->\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n"
     r"(?P<text>.*?)^```$",
