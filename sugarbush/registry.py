@@ -1,7 +1,7 @@
-"""Plug-ins by name: generators, methods, encoders, metrics, and the optional packages of Sugarbush.
+"""Plug-ins by name: generators, methods, formats, metrics, and the optional packages.
 
-A package registers a plug-in as an entry point of one of the groups below. The built-in generators
-and methods are registered in the same way, in Sugarbush's own pyproject.toml:
+A package registers a plug-in as an entry point of one of the groups below. The built-in generators,
+methods and formats are registered in the same way, in Sugarbush's own pyproject.toml:
 
     [project.entry-points."sugarbush.generators"]
     parrot = "my_package.parrot:Parrot"
@@ -29,6 +29,7 @@ COMMANDS = "sugarbush.commands"
 DETECTORS = "sugarbush.detectors"
 CALL_MODES = "sugarbush.call_modes"
 STAGE_OBSERVERS = "sugarbush.stage_observers"
+FORMATS = "sugarbush.formats"
 
 _OF_THIS_PROCESS: dict[tuple[str, str], Any] = {}
 

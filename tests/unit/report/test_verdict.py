@@ -157,3 +157,19 @@ def test_noise_and_foreign_topics_are_never_good(
     nearly every record finds one like it.
     """
     assert make_verdict(replace(GOOD, likeness=None, measured=measured)).grade == grade
+
+
+def test_a_verdict_that_was_read_is_the_one_that_was_written(tmp_path: Path) -> None:
+    """A verdict with an unknown, a missing or a wrong field is damaged."""
+    verdict = Verdict(grade="fair", reasons=("a", "b"), notes=("c",), figures={"repeated": 0.2})
+    fields = json.loads(json.dumps(verdict.to_json()))
+    assert Verdict.from_json(fields) == verdict
+    roots = Roots(tmp_path)
+    roots.published.mkdir(parents=True)
+    (roots.published / FILE).write_text(json.dumps({"mosaic": fields}))
+    assert read_verdicts(roots) == {"mosaic": verdict}
+    wrong = [fields | {"elsewhere": 1}, fields | {"grade": "fine"}, {"grade": "good"}, []]
+    for each in wrong:
+        (roots.published / FILE).write_text(json.dumps({"mosaic": each}))
+        with pytest.raises(StorageError, match=r"verdict\.json: is damaged.*sugarbush run"):
+            read_verdicts(roots)
