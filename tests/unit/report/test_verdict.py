@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sugarbush.attributes.reader import ReadAttribute
+from sugarbush.errors import StorageError
 from sugarbush.evaluation.likeness import Likeness
 from sugarbush.evaluation.public_figures import PublicFigure
-from sugarbush.report.verdict import Teaching, VerdictFacts, make_verdict, worst
+from sugarbush.paths import Roots
+from sugarbush.quality.judge import FILE, read_verdicts
+from sugarbush.report.verdict import Teaching, Verdict, VerdictFacts, make_verdict, worst
 
 LIKE = Likeness(separability=0.5, foreign=0.05, coverage=1.0, donated=50)
 GOOD = VerdictFacts(texts=100, wanted=100, likeness=LIKE, signal=5.0, scored=100, considered=400)
