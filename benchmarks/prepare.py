@@ -33,6 +33,7 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.parts import MapParts, map_parts
 from sugarbush.randomness import public_rng
 from sugarbush.run.cluster import ProcessPool
+from sugarbush.run.records import key_of, private_store
 from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 
 
@@ -73,7 +74,7 @@ class _TimedParts:
 def _prepare(base: Path, engine: MapParts) -> None:
     project = open_project(base)
     corpus = read_corpus(project, engine=engine)
-    with project.private.saving_prepared(key=project.key) as files:
+    with private_store(project).saving_prepared(key=key_of(project)) as files:
         corpus.write(files, engine)
         files.finish(fingerprint=corpus.fingerprint, tally=corpus.tally, bounds=corpus.bounds)
 

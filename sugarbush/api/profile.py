@@ -22,8 +22,7 @@ from sugarbush.html_table import html_table
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import Spending, spending_of
-from sugarbush.profiling.release import Profile as ProfileValues
-from sugarbush.profiling.release import interval
+from sugarbush.profiling.release import ReleasedProfile, interval
 from sugarbush.profiling.view import profile_frame, share_tables
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ class Profile:
     """A released profile of a corpus: everything in it may be published.
 
     `frame` has the shares of values, words, and rules of form, each with the 95% interval of its
-    noise. `schema()` is a schema for `synthesize`, which counts the charges of the profile.
+    noise. `schema()` is a schema for `prepare`, and `synthesize` counts the charges of the profile.
     """
 
-    values: ProfileValues = field(repr=False)
+    values: ReleasedProfile = field(repr=False)
     _ledger: Ledger = field(repr=False)
     form: TextForm | None = field(default=None, repr=False)
 
@@ -140,7 +139,7 @@ def profile(
     `columns` are the columns whose values are counted; None counts all columns of the frame except
     the text, the user and the id, so their names must be public. `privacy.epsilon` limits a later
     release together with this profile, and the profile is refused before the first draw if the cap
-    does not allow both. The other arguments are those of `synthesize`. The profile reads the
+    does not allow both. The other arguments are those of `prepare`. The profile reads the
     training part of the frame only. Raises ParamsError, InputError or BudgetExceededError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
@@ -153,7 +152,8 @@ def profile(
     (['north', 'south'], True)
     """
     from sugarbush.data.private_columns import private_name, private_names
-    from sugarbush.profiling.requests import profile_of_frame, refuse_uncounted  # slow
+    from sugarbush.pipeline.opening import open_project  # slow
+    from sugarbush.profiling.requests import profile_of_frame, refuse_uncounted
 
     frame = pandas_frame("the corpus", frame).rename(columns=str)
     form = None if isinstance(text, str) else _form(text)
@@ -179,8 +179,12 @@ def profile(
     if columns is not None:
         refuse_uncounted(named, texts, private, setting="columns")
     values, ledger = profile_of_frame(
+        open_project(
+            Path(),
+            settings=project_settings,
+            state=None if state is None else state_folder(state),
+        ),
         frame,
-        project_settings,
         columns=tuple(
             name
             for name in named
@@ -188,7 +192,6 @@ def profile(
             or (name not in texts | parts and private_name(name, private) is None)
         ),
         donated=arguments.donated_frame(None if form is None else form.shape),
-        state=None if state is None else state_folder(state),
         forced=new_draw,
         form=form,
     )

@@ -16,6 +16,7 @@ from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.entries import composed_epsilon
 from sugarbush.project.budget import total_after_run
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import planned_line
 from sugarbush.run.settings import FILE, ProjectSettings, value_at
 from sugarbush.settings import has_secret
 
@@ -106,7 +107,7 @@ def budget_lines(project: Project) -> list[str]:
         f"Dataset '{ledger.dataset}': epsilon {rounded_up(total)} of a cap of {rounded_up(cap)} is "
         f"spent, at delta {rounded_up(ledger.delta)}, per {ledger.unit}. About "
         f"{rounded_down(max(cap - total, 0.0))} is left.",
-        f"A run plans {project.planned_line()}. After it, the total is at most "
+        f"A run plans {planned_line(project)}. After it, the total is at most "
         f"{rounded_up(after.epsilon)}. {verdict}",
     ]
 

@@ -24,7 +24,7 @@ from sugarbush.data.settings import is_in_example
 from sugarbush.data.shapes.interface import Shape
 from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import ParamsError, SugarbushError
-from sugarbush.paths import Roots
+from sugarbush.paths import Roots, find_input
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.unit import Unit
 from sugarbush.profiling.requests import form_of_project
@@ -121,7 +121,7 @@ class DataStep(Step):
         options = replace(app.project().settings.prepare.read_options, encoding=encoding)
         column_names(source, required=required, setting=_FILE, options=options)
         donated = form.optional(_DONATED)
-        if donated is not None and not app.project().find(donated).exists():
+        if donated is not None and not find_input(app.project().base, donated).exists():
             raise ParamsError(f"{_DONATED}: {donated} was not found")
         prepare: dict[str, Any] = {
             "file": form.text(_FILE),
@@ -258,7 +258,7 @@ class ProfileStep(Step):
     def context(self, app: App, form: Form | None) -> dict[str, Any]:
         project = app.project()
         page = Roots(app.base).published / PAGE
-        schema = project.find(project.settings.prepare.schema_)
+        schema = find_input(project.base, project.settings.prepare.schema_)
         return {
             "value": Values(project.settings, form),
             "button": _draw_button(project.settings.profile.epsilon),
@@ -289,7 +289,7 @@ class ProfileStep(Step):
                 },
             )
         commands = [["profile"]]
-        if is_unedited(project.find(project.settings.prepare.schema_)):
+        if is_unedited(find_input(project.base, project.settings.prepare.schema_)):
             subject = form.text("subject")
             commands.append(["schema", "draft", *([f"--subject={subject}"] if subject else [])])
         app.jobs.start(app.base, commands, step=self.name, charges=ChargesSince(project))

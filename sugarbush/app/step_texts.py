@@ -12,7 +12,7 @@ from sugarbush.data.schema import load_schema
 from sugarbush.data.settings import is_in_example
 from sugarbush.errors import ParamsError, SchemaError, SugarbushError
 from sugarbush.generators.openai.settings import OpenAI
-from sugarbush.paths import atomic_file
+from sugarbush.paths import atomic_file, find_input
 from sugarbush.profiling.requests import form_of_project
 from sugarbush.project.check import example_is_made
 from sugarbush.project.estimate import NAMES, EstimatePart, estimate_run
@@ -35,7 +35,7 @@ class SchemaStep(Step):
 
     def context(self, app: App, form: Form | None) -> dict[str, Any]:
         project = app.project()
-        path = project.find(project.settings.prepare.schema_)
+        path = find_input(project.base, project.settings.prepare.schema_)
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         return {
             "value": Values(None, form, schema=text),

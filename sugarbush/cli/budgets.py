@@ -16,6 +16,7 @@ from sugarbush.privacy.entries import Entry
 from sugarbush.project import budget
 from sugarbush.project.budget import SpentBudget, described_event
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import planned_line
 
 
 def show_budget(project: Project, console: Console) -> None:
@@ -85,7 +86,7 @@ def _print_totals(spent: SpentBudget, console: Console) -> None:
 
 def _print_plan(project: Project, console: Console) -> None:
     names = ", ".join(project.settings.methods.by_name)
-    console.print(f"A run of {names} plans {project.planned_line()}:", soft_wrap=True)
+    console.print(f"A run of {names} plans {planned_line(project)}:", soft_wrap=True)
     for part in project.plan.allocations:
         console.print(f"  {part.name:<16} {described_event(part.event)}")
     if budget.is_finished(project):

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
 from sugarbush.pipeline.opening import open_project
-from sugarbush.run.context import rehearsal_file
+from sugarbush.run.inputs import rehearsal_file
+from sugarbush.run.records import label_answers
 
 ANSWERS, LABELS = "generator", "labels"
 
@@ -44,4 +45,4 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 def _folders(base: Path) -> dict[str, Path]:
     project = open_project(base)
-    return {ANSWERS: project.state, LABELS: project.label_answers}
+    return {ANSWERS: project.state, LABELS: label_answers(project.base)}

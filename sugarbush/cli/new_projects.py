@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sugarbush.cli.printing import say_on
 from sugarbush.project.create import CreatedProject, OwnData, create_project, update_project
-from sugarbush.project.example_name import Example
+from sugarbush.project.example_name import ExampleName
 from sugarbush.project.local_model import DEFAULT_MODEL
 from sugarbush.project.template import SCHEMA
 from sugarbush.run.settings import FILE
@@ -26,7 +26,7 @@ def make_project(
     console: Console,
     *,
     profile: bool = False,
-    example: Example = Example.TEXTS,
+    example: ExampleName = ExampleName.TEXTS,
     assignments: Sequence[str] = (),
 ) -> None:
     """Write a project into `folder`, and print its profile and the next commands."""

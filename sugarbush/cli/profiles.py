@@ -14,7 +14,7 @@ from sugarbush.cli.printing import say_on
 from sugarbush.data.schema import Schema
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.spending import Spending
-from sugarbush.profiling.release import QUANTILES, Profile, interval
+from sugarbush.profiling.release import QUANTILES, ReleasedProfile, interval
 from sugarbush.profiling.view import length_rows, share_tables
 from sugarbush.project.drafts import write_draft
 from sugarbush.project.profiles import (
@@ -97,7 +97,7 @@ def _say_draft(
         say(f"{path}: a schema from the profile alone. Edit it if you know better")
 
 
-def show_profile(profile: Profile, spending: Spending, console: Console) -> None:
+def show_profile(profile: ReleasedProfile, spending: Spending, console: Console) -> None:
     """Print the profile. Everything is released."""
     say, within = say_on(console), rounded_up(profile.within, 3)
     who = "users" if profile.unit == "user" else "records"

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from sugarbush.errors import ParamsError
-from sugarbush.project.example_name import Example
+from sugarbush.project.example_name import ExampleName
 
 if TYPE_CHECKING:
     from sugarbush.run.context import Project
@@ -104,9 +104,9 @@ def init(
     ] = False,
     assignments: Assignments = None,
     example: Annotated[
-        Example,
+        ExampleName,
         typer.Option(help="The embedded example: one text a record, or conversations."),
-    ] = Example.TEXTS,
+    ] = ExampleName.TEXTS,
     update: Annotated[
         bool,
         typer.Option("--update", help="Only write dvc.yaml, tasks/ and flows/ again."),
@@ -141,7 +141,7 @@ def init(
     else:
         if profile and user_data is None:
             raise ParamsError("--profile: needs --from, which names your file")
-        if example is not Example.TEXTS and user_data is not None:
+        if example is not ExampleName.TEXTS and user_data is not None:
             raise ParamsError("--example: needs no --from, because it brings its own data")
         new_projects.make_project(
             folder,

@@ -16,6 +16,7 @@ from sugarbush.preparation.findings import dropped_rows
 from sugarbush.project import run as runs
 from sugarbush.project.run import Results
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 
 _FIGURES = ("MAUVE", "MAUVE, tf-idf", "mean JSD of attributes")
 
@@ -40,7 +41,7 @@ def print_dropped_rows(project: Project) -> None:
     no counts, because a scheduler may store what a stage prints.
     """
     try:
-        lines = dropped_rows(project.private.tally())
+        lines = dropped_rows(private_store(project).tally())
     except MissingInputError:
         return  # no method of the run reads the rows
     if lines:

@@ -22,9 +22,9 @@ from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.stages.fingerprint import ROUNDING, old_card_notice
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.quality.public_quality import given_lines
+from sugarbush.release.card_state import ROUNDING, old_card_notice
+from sugarbush.release.figures import given_lines
 from sugarbush.release.folders import final_folder, method_folder, text_of_row
 from sugarbush.run.settings import FILE, load_params
 
@@ -161,7 +161,12 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
 def _warn_of_an_old_card(base: Path) -> None:
     """Print a warning if the totals on the card may be too small. The terminal gets the warning, so
     that other programs can read the output."""
-    if (base / FILE).exists() and (notice := old_card_notice(open_project(base))) is not None:
+    if not (base / FILE).exists():
+        return
+    project = open_project(base)
+    settings, ledger = project.settings, project.ledger(rehearse=False)
+    notice = old_card_notice(project.roots, settings.privacy, settings.released, ledger)
+    if notice is not None:
         warn(notice)
 
 

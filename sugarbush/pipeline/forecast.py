@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sugarbush.embedding.encoder import Encoder
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.preparation.findings import CHARACTERS_PER_TOKEN, CorpusFindings
 from sugarbush.progress import working
@@ -77,7 +78,7 @@ def forecast_run(project: Project, rehearsal: Rehearsal, findings: CorpusFinding
 def _seconds_per_character(project: Project) -> float:
     """Measure the encoder on public texts of different lengths, without its cache."""
     texts = _probe_texts(project.settings.embedding.max_tokens)
-    encode = project.encoder_without_cache().encode
+    encode = Encoder(project.settings.embedding, cache=None, private=False).encode
     encode(texts[:1])  # loads the model
     start = time.monotonic()
     encode(texts)

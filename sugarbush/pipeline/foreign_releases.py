@@ -27,10 +27,20 @@ from sugarbush.pipeline.graph import STAGES, STAMPS
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.release.folders import all_releases
+from sugarbush.run.context import Project
+from sugarbush.run.records import snapshots_of
 
 _SETTINGS = f"{STAMPS}/settings.json"
 _SPENDING = {stage.name for stage in STAGES if stage.spends}
 _STAMPS = (f"{STAMPS}/train_texts.json", f"{STAMPS}/train_codes.json")
+
+
+def refuse_foreign_releases(project: Project) -> None:
+    """Raise LedgerError if data/released or dvc.lock names a release that the ledger of
+    `privacy.dataset` does not count."""
+    privacy = project.settings.privacy
+    refuse_foreign_folders(project.roots, privacy)
+    refuse_foreign_lock(project.base, privacy, snapshots=snapshots_of(project))
 
 
 def refuse_foreign_folders(roots: Roots, privacy: PrivacySettings) -> None:

@@ -25,9 +25,9 @@ from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_co
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.private_store import (
     CorpusInMemory,
+    PreparedRecords,
     PrivateCorpus,
     RealTexts,
-    Records,
     codes_frame,
     records_of,
 )
@@ -39,9 +39,10 @@ from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import MissingInputError, ParamsError, PrivacyError
+from sugarbush.evaluation.first_look import FirstLook
 from sugarbush.evolution.targets import Donated
-from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.opening import open_project
+from sugarbush.pipeline.plan import plan_of
 from sugarbush.preparation.corpus import SplitCorpus
 from sugarbush.preparation.findings import dropped_rows
 from sugarbush.privacy.key import state_key
@@ -51,7 +52,8 @@ from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 from sugarbush.rehearsal.preflight import check_without_metadata
 from sugarbush.rehearsal.rehearse import require_good_rehearsal
-from sugarbush.run.context import Project
+from sugarbush.run.context import Gate, Project
+from sugarbush.run.records import folder_inputs, key_of, private_store, require_prepared
 from sugarbush.run.settings import ProjectSettings, parse_params
 from sugarbush.versions import EXTRACTION
 
@@ -92,39 +94,28 @@ class Corpus:
         return Encoder(self.settings.embedding, cache=cache, private=private).encode(texts)
 
 
-class InMemoryProject(Project):
-    """A project with its corpus in memory. Relative public paths start at `corpus.base`."""
+class MemoryInputs:
+    """The inputs of a run on a corpus in memory."""
 
-    def __init__(
-        self, corpus: Corpus, settings: ProjectSettings, *, accept_poor: bool = False
-    ) -> None:
-        def rehearse(project: Project) -> None:
-            check_without_metadata(project)
-            require_good_rehearsal(project, accept=accept_poor)
-
-        super().__init__(corpus.base, settings=settings, rehearse=rehearse)
-        self._corpus, self._accept_poor = corpus, accept_poor
+    def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
+        self._corpus, self._settings = corpus, settings
         self._scratch: Path | None = None
-        self.__dict__ |= {"schema": corpus.schema, "state": corpus.state, "look": None}
+        self.look: FirstLook | None = None
 
-    def with_assignments(self, assignments: Sequence[str]) -> InMemoryProject:
-        """Return a project on the same corpus with other settings, such as seed=2."""
-        fields = self.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        for assignment in assignments:
-            name, _, value = assignment.partition("=")
-            change: Any = json.loads(value)
-            for part in reversed(name.split(".")):
-                change = {part: change}
-            deep_merge(fields, change)
-        settings = parse_params(fields)
-        return InMemoryProject(self._corpus, settings, accept_poor=self._accept_poor)
+    @property
+    def schema(self) -> Schema:
+        return self._corpus.schema
 
-    def _records(self) -> PrivateCorpus:
+    @property
+    def memory(self) -> dict[Any, Any]:
+        memory: dict[Any, Any] = self._corpus.generators.setdefault(self._settings.embedding, {})
+        return memory
+
+    def records(self) -> PrivateCorpus:
         return self._corpus.private
 
-    def _paid_for(self) -> dict[str, Path]:
-        """Return an empty map, because a program may save its releases anywhere."""
-        return {}
+    def names(self) -> dict[str, str]:
+        return dict(self._corpus.names)
 
     def donated(self) -> Donated | None:
         found = self._corpus.donated
@@ -133,12 +124,23 @@ class InMemoryProject(Project):
     def donated_texts(self) -> tuple[str, ...]:
         return self._corpus.donated.texts
 
-    def read_examples(self) -> DonatedCodes:
+    def examples(self) -> DonatedCodes:
         return self._corpus.donated
 
     def digest_of_examples(self) -> str:
         found = self._corpus.donated
         return digest_of(texts=found.texts, codes=found.codes.tolist())
+
+    def readers(self) -> Mapping[str, ZeroShotReader]:
+        return self._corpus.donated.readers
+
+    def encoder(self, *, private: bool) -> Encoder:
+        cache = self._corpus.embeddings[private]
+        return Encoder(self._settings.embedding, cache=cache, private=private)
+
+    def paid_for(self) -> dict[str, Path]:
+        """Return an empty map, because a program may save its releases anywhere."""
+        return {}
 
     def keep_rehearsal(self, fields: Mapping[str, Any]) -> None:
         self._corpus.rehearsal.clear()
@@ -146,24 +148,6 @@ class InMemoryProject(Project):
 
     def kept_rehearsal(self) -> Any:
         return self._corpus.rehearsal
-
-    def _zero_shot_readers(self) -> Mapping[str, ZeroShotReader]:
-        return self._corpus.donated.readers
-
-    @property
-    def donated_codes(self) -> DonatedCodes:
-        return self._corpus.donated
-
-    def data_names(self) -> dict[str, str]:
-        return dict(self._corpus.names)
-
-    def encoder(self, *, private: bool) -> Encoder:
-        cache = self._corpus.embeddings[private]
-        return Encoder(self.settings.embedding, cache=cache, private=private)
-
-    def generator_context(self, stage: str) -> GeneratorContext:
-        memory = self._corpus.generators.setdefault(self.settings.embedding, {})
-        return replace(super().generator_context(stage), memory=memory)
 
     @property
     def pretrained(self) -> Path:
@@ -178,6 +162,38 @@ class InMemoryProject(Project):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
+    def with_settings(self, settings: ProjectSettings, schema: Schema | None) -> MemoryInputs:
+        corpus = self._corpus if schema is None else replace(self._corpus, schema=schema)
+        return MemoryInputs(corpus, settings)
+
+
+def project_in_memory(corpus: Corpus, settings: ProjectSettings, *, accept_poor: bool) -> Project:
+    """Return the project of a corpus in memory. Relative public paths start at `corpus.base`."""
+
+    def rehearse(project: Project) -> None:
+        check_without_metadata(project)
+        require_good_rehearsal(project, accept=accept_poor)
+
+    return Project(
+        corpus.base,
+        settings,
+        inputs=MemoryInputs(corpus, settings),
+        gate=Gate(rehearse=rehearse, plan=plan_of),
+        state=corpus.state,
+    )
+
+
+def with_assignments(settings: ProjectSettings, assignments: Sequence[str]) -> ProjectSettings:
+    """Return settings with other values, such as seed=2."""
+    fields = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    for assignment in assignments:
+        name, _, value = assignment.partition("=")
+        change: Any = json.loads(value)
+        for part in reversed(name.split(".")):
+            change = {part: change}
+        deep_merge(fields, change)
+    return parse_params(fields)
+
 
 def prepare_corpus(
     frame: pd.DataFrame,
@@ -188,8 +204,7 @@ def prepare_corpus(
     state: Path | None,
 ) -> Corpus:
     """Do the work of stages prepare and extract_metadata for the rows in `frame`."""
-    project = open_project(Path(), settings=settings)
-    project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
+    project = open_project(Path(), settings=settings, schema=schema, state=state)
     donated_frame = _donated_frame(donated, settings, schema)
     wanted = wanted_columns(settings.prepare, schema, private=True)
     rows = rows_of_frame(frame, wanted=wanted)
@@ -204,7 +219,7 @@ def prepare_corpus(
     by_user = parts.bounds.unit is Unit.USER
     (records,) = parts.batches()
     prepared = {
-        part: private_frame(own, schema, key=project.key, by_user=by_user)
+        part: private_frame(own, schema, key=key_of(project), by_user=by_user)
         for part, own in records.items()
     }
     embeddings = {private: EmbeddingsInMemory() for private in (True, False)}
@@ -217,7 +232,7 @@ def prepare_corpus(
     )
     encoder = Encoder(settings.embedding, cache=embeddings[True])
 
-    def coded(records: Records) -> NDArray[np.int64]:
+    def coded(records: PreparedRecords) -> NDArray[np.int64]:
         return codes_of(
             records,
             schema=schema,
@@ -256,8 +271,8 @@ def corpus_of_project(
     if limit is not None and project.settings.privacy.purpose is Purpose.RELEASE:
         raise PrivacyError("a limit is only for public data (privacy.purpose: benchmark)")
     try:
-        project.require_prepared()
-        own = project.private.in_memory(limit=limit, seed=seed)
+        require_prepared(project)
+        own = private_store(project).in_memory(limit=limit, seed=seed)
     except MissingInputError:
         if project.settings.reads_codes:
             raise
@@ -265,10 +280,12 @@ def corpus_of_project(
             "params.yaml: the chosen methods use no attribute values, so the project has none. To "
             "audit them, set audit.enabled: true and run the project again"
         ) from None
-    donated = project.donated()
+    donated = project.inputs.donated()
     no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)
     embeddings = {
-        private: EmbeddingsInMemory(EmbeddingCache(project.embedding_folder(private=private)))
+        private: EmbeddingsInMemory(
+            EmbeddingCache(folder_inputs(project).embedding_folder(private=private))
+        )
         for private in (True, False)
     }
     return Corpus(
@@ -281,14 +298,14 @@ def corpus_of_project(
         ),
         schema=project.schema,
         settings=project.settings,
-        names=project.data_names()
+        names=project.inputs.names()
         if limit is None
         else _names(
             own,
             project.settings,
             state=project.state,
             what=f"{limit} of seed {seed}",
-            public=digest_of(**project.data_names()),
+            public=digest_of(**project.inputs.names()),
         ),
         state=state or project.state,
         embeddings=embeddings,

@@ -24,7 +24,11 @@ from sugarbush.privacy.results import LEDGER_IDS, ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
 from sugarbush.release.folders import metadata_in
+from sugarbush.release.store import ReleasedMetadata, read_released_metadata
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import open_store
+from sugarbush.run.records import corpus_of
+from sugarbush.run.tools import label_of
 from sugarbush.tables.engines import synthesize_table
 
 STAGE = "synthesize_metadata"
@@ -41,7 +45,7 @@ class MetadataRequest:
         project = self.project
         return {
             "version": versions.METADATA,
-            "corpus": project.data_names()["codes"],
+            "corpus": project.inputs.names()["codes"],
             "schema": project.schema.fields_for_private_results(),
             "settings": project.settings.synthesize_metadata.model_dump(mode="json"),
             "seed": project.settings.seed,
@@ -59,7 +63,7 @@ class MetadataRequest:
         """Draw the DP metadata of the plan, or restore earlier results. A run that cannot finish
         must not spend budget. So the cap must allow the whole run. `before_charge` checks
         everything else that could stop the run."""
-        with self.project.open_store(STAGE, self.cache_key(), forced=forced) as store:
+        with open_store(self.project, STAGE, self.cache_key(), forced=forced) as store:
             missing = [part for part in self._parts if store.finished(part) is None]
             if missing:
                 finished = set(self._parts) - set(missing)
@@ -84,7 +88,7 @@ class MetadataRequest:
 
     def _session(self, store: ResultStore) -> PrivacySession:
         project = self.project
-        return project.corpus.session(
+        return corpus_of(project).session(
             ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
         )
 
@@ -94,7 +98,7 @@ class MetadataRequest:
         wanted = schema.names if named is None else [schema.attribute(n).name for n in named]
         names = [name for name in schema.names if name in wanted]
         table = synthesize_table(
-            self.project.corpus.code_parts(names),
+            corpus_of(self.project).code_parts(names),
             {name: schema.domain[name] for name in names},
             mu=self.project.plan.of(METADATA).mu,
             params=settings,
@@ -109,9 +113,9 @@ class MetadataRequest:
         return table.rows.ledger_ids
 
     def _draw_labels(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
-        project, schema, label = self.project, self.project.schema, self.project.label()
+        project, schema, label = self.project, self.project.schema, label_of(self.project)
         return noisy_histogram(
-            project.corpus.code_parts([label]).map_batch(lambda table: table[:, 0]),
+            corpus_of(project).code_parts([label]).map_batch(lambda table: table[:, 0]),
             size=len(schema.attribute(label).domain),
             stddev=project.plan.of(LABELS).stddev,
             session=session,
@@ -122,7 +126,7 @@ class MetadataRequest:
         engine, counted = project.settings.synthesize_metadata.engine, plan.holds(LABELS)
         return {
             "engine": engine.value if plan.holds(METADATA) else None,
-            "label": project.label() if counted else None,
+            "label": label_of(project) if counted else None,
             "label_stddev": plan.of(LABELS).stddev if counted else None,
             "attributes": {a.name: list(a.domain) for a in project.schema.attributes},
         }
@@ -152,6 +156,10 @@ class DrawnMetadata:
                 if path.name != LEDGER_IDS:
                     shutil.copy(path, folder / path.name)
         (folder / "metadata.json").write_text(json.dumps(self.described, indent=1))
+
+    def released(self) -> ReleasedMetadata:
+        """Read the results, which the state folder need not keep."""
+        return read_released_metadata(self.folders, self.described, ledger_ids=self.ledger_ids)
 
     def value(self) -> MetadataRelease:
         return metadata_in(self.folders, label=self.described["label"], ledger_ids=self.ledger_ids)

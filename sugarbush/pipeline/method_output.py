@@ -22,6 +22,8 @@ from sugarbush.privacy.key import random_id
 from sugarbush.release.folders import method_folder, read_metadata, write_release, write_texts
 from sugarbush.release.labelled import with_labels
 from sugarbush.run.context import Project
+from sugarbush.run.records import key_of, snapshots_of
+from sugarbush.run.tools import label_reader
 
 
 @contextmanager
@@ -56,9 +58,9 @@ def method_output(
         content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
         if stage == "finetune":  # the folder has no texts now, so generate must run again
             content += random_id()
-        digest = hmac.new(project.key, content.encode(), "sha256").hexdigest()
+        digest = hmac.new(key_of(project), content.encode(), "sha256").hexdigest()
         with atomic_directory(shown) as folder:
-            named = project.snapshots.of(f"{stage}@{method.name}", digest=digest)
+            named = snapshots_of(project).of(f"{stage}@{method.name}", digest=digest)
             write_stamp(folder / "private.json", named)
 
 
@@ -86,7 +88,7 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
     labels = None
     if stage == method.stages[-1]:
         metadata = read_metadata(project.roots)
-        final, labels = with_labels(final, project.label_reader(metadata, method))
+        final, labels = with_labels(final, label_reader(project, metadata, method))
         ids = tuple(dict.fromkeys((*ids, *metadata.ledger_ids)))
     with method_output(
         project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run

@@ -18,20 +18,23 @@ from sugarbush.methods.interface import (
     TrainedMethod,
 )
 from sugarbush.methods.of_parts import PartsMethod
-from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
-from sugarbush.pipeline.in_memory import Corpus, InMemoryProject
+from sugarbush.pipeline.finished_run import FinishedRun
+from sugarbush.pipeline.in_memory import Corpus, project_in_memory, with_assignments
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.method_stages import evolved, first_candidates, generated
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.reservation import Reservation
 from sugarbush.quality.judge import judge
 from sugarbush.quality.look import LookRequest, require_fit
-from sugarbush.quality.measure import MeasuredFigures, MeasuredRelease, measure
+from sugarbush.quality.measure import measure
 from sugarbush.rehearsal.preflight import preflight
 from sugarbush.rehearsal.rehearse import alternatives, rehearse
+from sugarbush.release.figures import MeasuredFigures, MeasuredRelease
 from sugarbush.release.labelled import with_labels
 from sugarbush.report.true_labels import with_true_labels
+from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
+from sugarbush.run.tools import label_reader, method_inputs
 
 
 def run_in_memory(
@@ -49,8 +52,8 @@ def run_in_memory(
     `new_draw` is true. Before the first charge, the encoder, the generator, the models and the
     generator's first texts are checked.
     """
-    project = _with_best_prompts(InMemoryProject(corpus, settings, accept_poor=accept_poor))
-    with Reservation() as project.reservation:
+    project = _with_best_prompts(project_in_memory(corpus, settings, accept_poor=accept_poor))
+    with Reservation() as project.gate.reservation:
         if settings.looks:
             look = LookRequest(project).release(forced=new_draw).look
             report(f"first look: {look.line()}")
@@ -58,17 +61,17 @@ def run_in_memory(
         metadata = MetadataRequest(project).release(
             forced=new_draw, before_charge=lambda: preflight(project)
         )
-        inputs = project.method_inputs(
-            method, stage="synthesize", metadata=metadata.value(), report=report
+        inputs = method_inputs(
+            project, method, stage="synthesize", metadata=metadata.value(), report=report
         )
         if not (metadata.described["engine"] or method.facts.asks_generator):
             method.preflight(project.schema, project.settings.training)  # nothing is paid for it
         if method.facts.pretrained is not None:
             from sugarbush.pipeline.stages.pretrain import write_models  # slow
 
-            write_models(project.pretrained, project)
+            write_models(project.inputs.pretrained, project)
         first, final = run_stages_of(method, inputs, new_draw=new_draw)
-        reader = project.label_reader(inputs.public.metadata, method)
+        reader = label_reader(project, inputs.public.metadata, method)
         final, labels = with_labels(final, reader)
         figures = _figures(project, method, final, labels, forced=new_draw)
         measured = () if figures is None else figures.by_method[method.name]
@@ -88,19 +91,17 @@ def run_in_memory(
                 measured=measured,
                 look=project.look,
             ),
-            metadata=metadata_files(metadata),
-            metadata_ids=metadata.ledger_ids,
-            engine=metadata.described["engine"],
-            donated=project.donated_codes,
+            metadata=metadata.released(),
+            donated=project.inputs.examples(),
             ledger=project.ledger().snapshot(),
             plan=project.plan,
-            counts=inputs.public.metadata.counts_of(project.schema),
+            looked=() if project.look is None else project.look.ledger_ids,
             figures=figures,
         )
 
 
 def _figures(
-    project: InMemoryProject,
+    project: Project,
     method: Method,
     final: FinalSet,
     labels: Labels,
@@ -142,7 +143,7 @@ def _trained(method: TrainedMethod, inputs: MethodInputs, *, new_draw: bool) -> 
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _with_best_prompts(project: InMemoryProject) -> InMemoryProject:
+def _with_best_prompts(project: Project) -> Project:
     """Return the project with the form of prompts that a rehearsal chooses, if there are several.
 
     The choice is repeated in each call, because another form is another run. Its answers are
@@ -154,4 +155,4 @@ def _with_best_prompts(project: InMemoryProject) -> InMemoryProject:
     rehearsal = rehearse(project)
     if rehearsal is None or not rehearsal.changes:
         return project
-    return project.with_assignments(rehearsal.changes)
+    return project.with_settings(with_assignments(project.settings, rehearsal.changes))

@@ -24,7 +24,7 @@ state folder moves to another machine.
 
 Proof that rounding costs nothing. Every epsilon here is computed from the rounded numbers, and the
 plan is only returned if this epsilon is at most the target. So the accounting of the charges never
-exceeds the target, in whatever direction a number was rounded. The direction is the private side: a
+exceeds the target, in whatever direction a number was rounded. The direction is the safe side: a
 mu-GDP mechanism is also mu'-GDP for mu' >= mu, and Gaussian noise can be added to noise later. The
 floats keep the direction: if a decimal number is at least the float x, then its nearest float is at
 least x, because rounding to the nearest float is monotone.
@@ -38,7 +38,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.accounting import delta as delta_of
@@ -60,6 +60,7 @@ from sugarbush.privacy.events import (
     GaussianDp,
     PlannedEvents,
     PoissonGaussian,
+    event_from_dict,
 )
 
 _SHARE_TOLERANCE = 1e-9
@@ -172,6 +173,30 @@ class BudgetPlan:
             if allocation.name == name:
                 return allocation
         raise InvariantError(f"the plan has no mechanism {name!r}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan for a JSON file."""
+        rows = [
+            vars(each) | {"subsampled": each.subsampled and each.subsampled.as_dict()}
+            for each in self.allocations
+        ]
+        return {"epsilon": self.epsilon, "delta": self.delta, "allocations": rows}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> BudgetPlan:
+        """Invert `as_dict`. Raises KeyError, TypeError or InvariantError."""
+        rows = tuple(
+            BudgetAllocation(**row | {"subsampled": each and _training(event_from_dict(each))})
+            for row in fields["allocations"]
+            for each in [row["subsampled"]]
+        )
+        return cls(epsilon=fields["epsilon"], delta=fields["delta"], allocations=rows)
+
+
+def _training(event: Event) -> DpSgd:
+    if not isinstance(event, DpSgd):
+        raise InvariantError(f"{event.kind}: is no charge of a training")
+    return event
 
 
 def make_plan(

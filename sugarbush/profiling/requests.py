@@ -37,8 +37,7 @@ from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import BudgetExceededError, ParamsError
 from sugarbush.methods.plan import plan_beside
-from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.opening import open_project
+from sugarbush.paths import atomic_directory, find_input
 from sugarbush.preparation.corpus import SplitCorpus, file_batches
 from sugarbush.preparation.public_texts import refuse_private_files
 from sugarbush.privacy.accounting import rounded_up
@@ -51,11 +50,13 @@ from sugarbush.profiling.contributions import Contributions, Reader
 from sugarbush.profiling.layout import measures_of
 from sugarbush.profiling.measure import draw_profile
 from sugarbush.profiling.plan import ProfilePlan, plan_profile
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.topics import topics_of
 from sugarbush.progress import progress, working
 from sugarbush.release.folders import write_release
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import open_store
+from sugarbush.run.records import key_of, snapshots_of
 from sugarbush.run.settings import ProjectSettings
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class ProfileRequest:
     def _shape(self) -> Shape | None:
         return None if self.form is None else self.form.shape
 
-    def release(self, *, forced: bool = False) -> Profile:
+    def release(self, *, forced: bool = False) -> ReleasedProfile:
         """Draw the profile, or restore a finished one. A finished mechanism is never drawn again.
 
         Raises BudgetExceededError, before anything is read, if the cap does not allow the profile
@@ -103,10 +104,9 @@ class ProfileRequest:
         with working("profile of the records"):
             return self._released(forced=forced)
 
-    def _released(self, *, forced: bool) -> Profile:
+    def _released(self, *, forced: bool) -> ReleasedProfile:
         project, ledger = self.project, self.project.ledger(rehearse=False)
-        by_user = project.settings.privacy.unit is Unit.USER
-        with project.open_store(STAGE, self._key(), forced=forced) as store:
+        with open_store(project, STAGE, self._key(), forced=forced) as store:
             plan = self._plan(store, ledger)
             missing = [name for name in plan.events if store.finished(name) is None]
             if _needs_new_slack(plan, missing, ledger, run=store.run):
@@ -131,8 +131,6 @@ class ProfileRequest:
                 self.columns,
                 store=store,
                 session=session,
-                by_user=by_user,
-                dataset=project.dataset,
                 check_count=project.settings.privacy.check_delta,
                 measures=measures_of(self._shape),
             )
@@ -143,7 +141,7 @@ class ProfileRequest:
         self._save(profile, ledger, run=run)
         return profile
 
-    def _save(self, profile: Profile, ledger: Ledger, *, run: str) -> None:
+    def _save(self, profile: ReleasedProfile, ledger: Ledger, *, run: str) -> None:
         if self.folder is None:
             return
         with atomic_directory(self.folder) as folder:
@@ -160,10 +158,10 @@ class ProfileRequest:
     def _key(self) -> dict[str, object]:
         project = self.project
         settings = project.settings
-        keyed = hmac.digest(project.key, b"profile" + self.digest(), "sha256").hex()
+        keyed = hmac.digest(key_of(project), b"profile" + self.digest(), "sha256").hex()
         return {
             "version": versions.PROFILE,
-            "corpus": project.snapshots.of("profile", digest=keyed),
+            "corpus": snapshots_of(project).of("profile", digest=keyed),
             "columns": list(self.columns),
             "epsilon": settings.profile.epsilon,
             "privacy": [settings.privacy.unit.value, settings.privacy.delta],
@@ -176,7 +174,7 @@ class ProfileRequest:
         """Return a reader that has read no record."""
         project = self.project
         by_user = project.settings.privacy.unit is Unit.USER
-        return Reader(self.columns, by_user=by_user, key=project.key, shape=self._shape)
+        return Reader(self.columns, by_user=by_user, key=key_of(project), shape=self._shape)
 
     def _plan(self, store: ResultStore, ledger: Ledger) -> ProfilePlan:
         """Return the stored plan of an interrupted profile, or make and store a plan."""
@@ -253,7 +251,7 @@ def _size(source: Source) -> int:
 def _needs_new_slack(
     plan: ProfilePlan, missing: Sequence[str], ledger: Ledger, *, run: str
 ) -> bool:
-    """Return whether the missing mechanisms of an interrupted profile need a plan of their own.
+    """Return whether the missing mechanisms of an interrupted profile need a separate plan.
 
     Either a draw was lost: its mechanism was charged, but has no result. Or another plan has taken
     the slack of the stored plan before this run charged a set.
@@ -284,14 +282,12 @@ def _one_record_per_user(
             "prepare": settings.prepare.model_copy(update={"min_records": 2}),
         }
     )
-    copy = project.with_settings(changed)
     attributes = [
         UnlistedColumn(name=f"column_{number}", column=column)
         for number, column in enumerate(columns)
     ]
     schema = Schema(subject=SUBJECT, attributes=tuple(attributes) or (TONE,), text=form)
-    copy.__dict__["schema"] = schema
-    return copy
+    return project.with_settings(changed, schema=schema)
 
 
 def _without_columns(form: TextForm | None) -> Schema:
@@ -301,9 +297,8 @@ def _without_columns(form: TextForm | None) -> Schema:
 
 def _donated_texts(project: Project, form: TextForm | None) -> tuple[str, ...]:
     """Return the donated texts. The columns of the private file may be missing in their file."""
-    other = project.with_settings(project.settings)
-    other.__dict__["schema"] = _without_columns(form)
-    return other.donated_texts()
+    other = project.with_settings(project.settings, schema=_without_columns(form))
+    return other.inputs.donated_texts()
 
 
 def form_of_project(project: Project) -> TextForm | None:
@@ -311,11 +306,11 @@ def form_of_project(project: Project) -> TextForm | None:
 
     A project that needs a profile may have no schema. Raises SchemaError for one with mistakes.
     """
-    path = project.find(project.settings.prepare.schema_)
+    path = find_input(project.base, project.settings.prepare.schema_)
     return load_schema(path).text if path.exists() else None
 
 
-def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
+def profile_of_project(project: Project, *, forced: bool = False) -> ReleasedProfile:
     """Draw or restore the profile of `prepare.file`, and write data/released/profile."""
     settings = project.settings
     form = form_of_project(project)
@@ -341,7 +336,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
             path, setting="prepare.file", wanted=every, options=settings.prepare.read_options
         ),
         donated=lambda: _donated_texts(project, form),
-        encoder=lambda: project.encoder(private=False),
+        encoder=lambda: project.inputs.encoder(private=False),
         source=str(path),
         folder=project.roots.released / STAGE,
         characters=_size(path),
@@ -357,19 +352,19 @@ def _texts_of_frame(
 
 
 def profile_of_frame(
+    project: Project,
     frame: pd.DataFrame,
-    settings: ProjectSettings,
     *,
     columns: tuple[str, ...],
     donated: pd.DataFrame | None,
-    state: Path | None,
     forced: bool = False,
     form: TextForm | None = None,
-) -> tuple[Profile, Ledger]:
+) -> tuple[ReleasedProfile, Ledger]:
     """Draw or restore the profile of a frame, and return it with the ledger that it charged.
 
     Nothing is written except in the state folder.
     """
+    settings = project.settings
     _refuse_many(columns, "the frame", advice="the argument `columns`")
     plain = _without_columns(form)
     shape = shape_of(plain, settings.prepare)
@@ -379,8 +374,6 @@ def profile_of_frame(
     for column in columns:
         if not shape.is_inside(column):
             require_column(frame, column, asked_by="columns")
-    project = open_project(Path(), settings=settings)
-    project.__dict__ |= {"state": state} if state else {}
     wanted = {name: "columns" for name in columns if not shape.is_inside(name)} | dict(
         wanted_columns(settings.prepare, plain, private=True)
     )
@@ -389,8 +382,8 @@ def profile_of_frame(
     texts = () if donated is None else _texts_of_frame(donated, settings, plain)
 
     def digest() -> bytes:
-        table = digest_of_frame(frame, key=project.key, columns=read)
-        return keyed_digest([table], key=project.key).encode()
+        table = digest_of_frame(frame, key=key_of(project), columns=read)
+        return keyed_digest([table], key=key_of(project)).encode()
 
     profile = ProfileRequest(
         project=project,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sugarbush.errors import LedgerError, ParamsError, UsageError
 from sugarbush.pipeline.dvc import require_current_stages
-from sugarbush.pipeline.own_charges import spending_of_project
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.preparation.findings import corpus_findings, known_corpus
 from sugarbush.privacy.accounting import gaussian_mu, rounded_down, rounded_up
 from sugarbush.privacy.budget import mu_of
@@ -21,7 +21,10 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import Spending
 from sugarbush.project.check import example_is_made, schema_of_project, would_spend
 from sugarbush.release.folders import ReleasedEntries, entries_of_releases
+from sugarbush.release.own_charges import spending_of_release
 from sugarbush.run.context import Project
+from sugarbush.run.records import key_of
+from sugarbush.run.usable_inputs import require_usable_project
 
 # the largest number of runs that is computed; 128 weekly releases take more than two years
 MOST_RUNS = 128
@@ -99,7 +102,9 @@ def spent_budget(project: Project) -> SpentBudget:
         accepted=tuple(entry for entry in entries if entry.repair == ACCEPTED),
         cancelled=tuple(ledger.cancelled()),
         cap_raises=tuple(ledger.cap_raises()),
-        release=None if missing else spending_of_project(project),
+        release=None
+        if missing
+        else spending_of_release(project.roots, project.settings.released, ledger),
         shown={} if missing else ledger.shown(),
         elsewhere={
             other: other.read_bytes().count(b'"event":')
@@ -144,9 +149,9 @@ def refusal_of_run(project: Project) -> str | None:
     if not example_is_made(project):
         return None
     try:
-        project.refuse_foreign_releases()
+        refuse_foreign_releases(project)
         require_current_stages(project.base)
-        project.require_usable_inputs()
+        require_usable_project(project)
         return known_corpus(project, corpus_findings(project))
     except (UsageError, LedgerError) as error:
         return str(error)
@@ -157,7 +162,7 @@ def charges_for_repair(project: Project) -> ReleasedEntries:
     valid seal may be edited or invented. Of these, only those that the ledger lacks are returned.
     """
     ids = {entry.id for entry in project.ledger().entries()}
-    found = entries_of_releases(project.roots, project.settings.privacy, key=project.key)
+    found = entries_of_releases(project.roots, project.settings.privacy, key=key_of(project))
     unsealed = {i: entry for i, entry in found.unsealed.items() if i not in ids}
     return ReleasedEntries(sealed=found.sealed, unsealed=unsealed)
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sugarbush.data.class_sums import MOST_VALUES, left_out
 from sugarbush.data.misspellings import misspellings
 from sugarbush.data.private_store import TRAIN
 from sugarbush.data.reading import encoding_of_source
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Schema
+from sugarbush.embedding.class_sums import MOST_VALUES, left_out
 from sugarbush.errors import FailureError, InputError, PoorRehearsalError
 from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.methods.interface import Method
+from sugarbush.paths import find_input
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, spends, stale_stages
 from sugarbush.pipeline.forecast import forecast_run
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.preparation.corpus import read_corpus
 from sugarbush.preparation.findings import CorpusFindings, corpus_findings, dropped_rows
@@ -29,8 +31,14 @@ from sugarbush.project.rehearsal import checked_texts
 from sugarbush.rehearsal.preflight import check_generator, check_labeller, notices
 from sugarbush.rehearsal.rehearse import refusal, rehearse, stored_rehearsal
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import planned_line
 from sugarbush.run.settings import FILE, load_params
-from sugarbush.run.usable_inputs import writes_another_domain
+from sugarbush.run.tools import label_of, labeller_of
+from sugarbush.run.usable_inputs import (
+    require_packages,
+    require_usable_project,
+    writes_another_domain,
+)
 
 DOMAIN_NOTICE = (
     "but this generator writes texts of one domain, whatever your texts are.\n"
@@ -72,8 +80,8 @@ def checks(project: Project, *, internal: bool = False) -> Iterator[Checked]:
     """
     settings = project.settings
     restore_lock(project.base)
-    project.refuse_foreign_releases()
-    project.require_packages()
+    refuse_foreign_releases(project)
+    require_packages(project.settings, project.base)
     yield Checked(subject="settings", text="ok")
     if not example_is_made(project):
         yield Checked(subject="data", text="the embedded example; `sugarbush run` writes it")
@@ -81,16 +89,16 @@ def checks(project: Project, *, internal: bool = False) -> Iterator[Checked]:
         return
     schema = project.schema
     count = len(schema.attributes)
-    project.require_usable_inputs()
+    require_usable_project(project)
     yield Checked(subject="schema", text=f"ok: {count} attribute{'s' if count != 1 else ''}")
-    project.label()
+    label_of(project)
     findings = corpus_findings(project)
     yield from checked_data(project, findings)
     if internal:
         yield from checked_spelling(project)
     yield from _checked_labels(project)
     if any(method.facts.uses_encoder for method in settings.chosen):
-        project.encoder(private=False).check()
+        project.inputs.encoder(private=False).check()
         yield Checked(subject="encoder", text=f"ok: {settings.embedding.model}")
     if any(method.facts.asks_generator for method in settings.chosen):
         yield Checked(subject="generator", text=_check_generator(project))
@@ -135,7 +143,7 @@ def _encoding(project: Project) -> str:
 
 def _checked_labels(project: Project) -> Iterator[Checked]:
     """Check the endpoint of the labels, and say what each of its addresses will receive."""
-    if (labeller := project.labeller()) is None:
+    if (labeller := labeller_of(project)) is None:
         return
     with working("checking the endpoint of the labels"):
         check_labeller(project, labeller)
@@ -186,7 +194,7 @@ def checked_budget(project: Project, fingerprint: tuple[str, ...] = ()) -> Check
     ledger.check([part.event for part in plan.allocations], dataset_fingerprint=fingerprint)
     return Checked(
         subject="budget",
-        text=f"ok: a run plans {project.planned_line()} at delta {rounded_up(plan.delta)}; "
+        text=f"ok: a run plans {planned_line(project)} at delta {rounded_up(plan.delta)}; "
         f"spent so far {rounded_up(ledger.total())} of {rounded_up(ledger.cap)}",
     )
 
@@ -210,7 +218,7 @@ def example_is_made(project: Project) -> bool:
 def schema_of_project(project: Project) -> Schema:
     """Return the schema. Raises InputError if no run has written the embedded example."""
     if not example_is_made(project):
-        path = project.find(project.settings.prepare.schema_)
+        path = find_input(project.base, project.settings.prepare.schema_)
         raise InputError(f"{path}: the example does not exist yet. Write it with: sugarbush run")
     return project.schema
 

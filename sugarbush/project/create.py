@@ -43,7 +43,7 @@ from sugarbush.pipeline.opening import open_project
 from sugarbush.progress import working
 from sugarbush.project.assignments import changed_text
 from sugarbush.project.drafts import donated_examples
-from sugarbush.project.example_name import Example
+from sugarbush.project.example_name import ExampleName
 from sugarbush.project.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.project.template import (
     IGNORED,
@@ -52,6 +52,7 @@ from sugarbush.project.template import (
     outdated_tasks,
     project_files,
 )
+from sugarbush.run.ledgers import profile_charges
 from sugarbush.run.settings import FILE, ProjectSettings, dataset_name
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def create_project(
     user_data: OwnData | None,
     *,
     profile: bool = False,
-    example: Example = Example.TEXTS,
+    example: ExampleName = ExampleName.TEXTS,
     assignments: Sequence[str] = (),
     advise: Callable[[str], None] = lambda line: None,
 ) -> CreatedProject:
@@ -158,7 +159,7 @@ def create_project(
     Raises ParamsError, InputError or FailureError."""
     project = project_files()
     if user_data is None:
-        changes = {"prepare": _CONVERSATIONS} if example is Example.CONVERSATIONS else {}
+        changes = {"prepare": _CONVERSATIONS} if example is ExampleName.CONVERSATIONS else {}
         if changes or assignments:
             changed = changed_text(project[FILE], changes, assignments=assignments)
             project[FILE] = changed.text
@@ -229,11 +230,11 @@ def _profile_new_project(
 
     if read_profile(files.folder) is not None:
         return None
-    before = open_project(files.folder).profile_charges
+    before = profile_charges(open_project(files.folder))
     try:
         return use_profile(files.folder, files.folder / SCHEMA, subject=user_data.subject)
     except SugarbushError:
-        if files.written and open_project(files.folder).profile_charges == before:
+        if files.written and profile_charges(open_project(files.folder)) == before:
             files.remove()
             lines: tuple[str, ...] = (
                 "Nothing was spent, and no project was written. Correct what the error below "
@@ -429,7 +430,7 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
             tempfile.TemporaryDirectory() as cache,
             suppress(SchemaError),
         ):  # too few examples
-            encoder = open_project(Path(cache), settings=params).encoder(private=False)
+            encoder = open_project(Path(cache), settings=params).inputs.encoder(private=False)
             attributes = draft_schema(
                 texts,
                 subject=subject,

@@ -47,7 +47,7 @@ def write_draft(
     the draft is a new file (`output`). No private file is read. Raises ParamsError, InputError or
     SchemaError."""
     profile = read_profile(project.base)
-    unedited = project.find(project.settings.prepare.schema_)
+    unedited = find_input(project.base, project.settings.prepare.schema_)
     replaces = output is None and profile is not None and is_unedited(unedited)
     path = output or Path("schema.yaml")
     if not replaces and path.exists():
@@ -73,20 +73,20 @@ def _from_donated(project: Project, path: Path, *, subject: str | None, seed: in
         )
     if subject is None:
         raise ParamsError("--subject: say what the texts are, in public words")
-    private_file = project.find(settings.file.removeprefix("file://"))
-    if project.find(settings.donated).resolve() == private_file.resolve():
+    private_file = find_input(project.base, settings.file.removeprefix("file://"))
+    if find_input(project.base, settings.donated).resolve() == private_file.resolve():
         raise ParamsError(
             f"params.yaml: {SETTING} is the private file (prepare.file). Name a file of donated "
             "examples"
         )
-    form = project.schema.text if project.find(settings.schema_).exists() else None
+    form = project.schema.text if find_input(project.base, settings.schema_).exists() else None
     if form is not None and form.json_schema is not None:
         raise ParamsError(
             "the schema declares JSON records, and their JSON Schema tells their attributes. Edit "
             f"{settings.schema_} instead of a draft"
         )
     texts, columns = donated_examples(project.base, settings, form=form)
-    embed = project.encoder(private=False).encode
+    embed = project.inputs.encoder(private=False).encode
     schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
     with atomic_file(path, public=True) as temporary:
         temporary.write_text(

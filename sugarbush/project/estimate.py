@@ -35,7 +35,7 @@ def estimate_run(project: Project) -> Iterator[EstimatePart]:
     """Yield the calls and tokens of each stage. Also yield the cost and the least time that the
     rate limits allow, if they are known."""
     schema, settings = schema_of_project(project), project.settings
-    donated = project.donated_texts()
+    donated = project.inputs.donated_texts()
     count = read_record_count(project.roots)
     if schema.asked_of_llm:
         labels = settings.extract_metadata.label_endpoint

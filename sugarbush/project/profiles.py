@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sugarbush.data.schema import json_schema_file, load_schema
 from sugarbush.data.shapes.interface import Shape
-from sugarbush.paths import Roots, atomic_file, reading
+from sugarbush.paths import Roots, atomic_file, find_input, reading
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.spending import Spending, spending_of
@@ -21,12 +21,13 @@ from sugarbush.profiling.draft import (
 )
 from sugarbush.profiling.page import render_profile
 from sugarbush.profiling.records_per_user import RecordsPerUser, proposed_records_per_user
-from sugarbush.profiling.release import FILE, Profile
+from sugarbush.profiling.release import FILE, ReleasedProfile
 from sugarbush.profiling.requests import STAGE, profile_of_project
 from sugarbush.progress import working
 from sugarbush.project.assignments import changed_settings, write_settings
 from sugarbush.project.local_model import tokens_for_words
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import profile_charges
 from sugarbush.tables.settings import Engine
 
 PAGE = "profile.html"
@@ -38,7 +39,7 @@ class DrawnProfile:
     """A finished profile, what its dataset spent, and its page. `is_charged` is false if the
     profile was restored."""
 
-    profile: Profile
+    profile: ReleasedProfile
     spending: Spending
     page: Path
     is_charged: bool
@@ -55,19 +56,19 @@ class ProfiledProject:
 
 def draw_profile(project: Project, *, force: bool = False) -> DrawnProfile:
     """Draw or restore the profile, and write its page."""
-    before = len(project.profile_charges)
+    before = len(profile_charges(project))
     profile = profile_of_project(project, forced=force)
-    return _with_page(project, profile, is_charged=len(project.profile_charges) > before)
+    return _with_page(project, profile, is_charged=len(profile_charges(project)) > before)
 
 
-def _with_page(project: Project, profile: Profile, *, is_charged: bool) -> DrawnProfile:
+def _with_page(project: Project, profile: ReleasedProfile, *, is_charged: bool) -> DrawnProfile:
     with working("the total of the ledger"):
         spending = spending_of(project.ledger(rehearse=False).snapshot(), profile.ledger_ids)
     page = write_page(project, profile, spending)
     return DrawnProfile(profile=profile, spending=spending, page=page, is_charged=is_charged)
 
 
-def other_records_per_user(project: Project, profile: Profile) -> RecordsPerUser | None:
+def other_records_per_user(project: Project, profile: ReleasedProfile) -> RecordsPerUser | None:
     """Return the number that the profile proposes, or None if params.yaml has this number or the
     profile proposes none."""
     proposed = _proposed_records_per_user(project, profile)
@@ -75,7 +76,7 @@ def other_records_per_user(project: Project, profile: Profile) -> RecordsPerUser
     return None if proposed is None or proposed.limit == current else proposed
 
 
-def write_page(project: Project, profile: Profile, spending: Spending) -> Path:
+def write_page(project: Project, profile: ReleasedProfile, spending: Spending) -> Path:
     """Write reports/public/profile.html."""
     path = project.roots.published / PAGE
     page = render_profile(profile, title=_title(project), spending=spending)
@@ -84,13 +85,13 @@ def write_page(project: Project, profile: Profile, spending: Spending) -> Path:
     return path
 
 
-def read_profile(base: Path) -> Profile | None:
+def read_profile(base: Path) -> ReleasedProfile | None:
     """Read the project's last profile, or return None."""
     path = Roots(base).released / STAGE / FILE
     if not path.exists():
         return None
     with reading(path, advice=_DAMAGED):
-        return Profile.from_json(path.read_text(encoding="utf-8"))
+        return ReleasedProfile.from_json(path.read_text(encoding="utf-8"))
 
 
 def use_profile(folder: Path, schema: Path, *, subject: str | None) -> ProfiledProject:
@@ -99,16 +100,18 @@ def use_profile(folder: Path, schema: Path, *, subject: str | None) -> ProfiledP
     The schema is the draft of a new project, which nobody has edited.
     """
     project = open_project(folder)
-    before = len(project.profile_charges)
+    before = len(profile_charges(project))
     profile = profile_of_project(project)
     named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
     draft = write_schema_of(profile, schema, subject=named, shape_of=schema)
     notes = set_from_profile(project, profile, draft.schema.shape)
-    drawn = _with_page(project, profile, is_charged=len(project.profile_charges) > before)
+    drawn = _with_page(project, profile, is_charged=len(profile_charges(project)) > before)
     return ProfiledProject(drawn=drawn, draft=draft, notes=notes)
 
 
-def set_from_profile(project: Project, profile: Profile, shape: Shape | None) -> tuple[str, ...]:
+def set_from_profile(
+    project: Project, profile: ReleasedProfile, shape: Shape | None
+) -> tuple[str, ...]:
     """Write what the profile proposes to params.yaml: the lengths of texts, and the records per
     user if nobody has set them. Return notes on the records per user.
 
@@ -134,7 +137,7 @@ def set_from_profile(project: Project, profile: Profile, shape: Shape | None) ->
     return notes
 
 
-def _proposed_records_per_user(project: Project, profile: Profile) -> RecordsPerUser | None:
+def _proposed_records_per_user(project: Project, profile: ReleasedProfile) -> RecordsPerUser | None:
     """Return the proposal for the noise of a count that has the share of the run's metadata."""
     settings = project.settings
     if settings.synthesize_metadata.engine is Engine.SMARTNOISE:  # one record per user
@@ -145,7 +148,7 @@ def _proposed_records_per_user(project: Project, profile: Profile) -> RecordsPer
 
 
 def write_schema_of(
-    profile: Profile, output: Path, *, subject: str | None, shape_of: Path
+    profile: ReleasedProfile, output: Path, *, subject: str | None, shape_of: Path
 ) -> Draft:
     """Write the schema that the profile proposes, and return it.
 
@@ -163,5 +166,5 @@ def write_schema_of(
 
 def _title(project: Project) -> str:
     """Return the schema's subject, or the dataset's name without a schema."""
-    path = project.find(project.settings.prepare.schema_)
+    path = find_input(project.base, project.settings.prepare.schema_)
     return project.schema.subject if path.exists() else project.dataset

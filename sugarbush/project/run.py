@@ -16,8 +16,8 @@ from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
 from sugarbush.pipeline.forecast import forecast_run
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.run_with_parent import end_with_children
 from sugarbush.preparation.findings import corpus_findings, known_corpus
 from sugarbush.privacy.accounting import rounded_up
@@ -34,10 +34,13 @@ from sugarbush.rehearsal.rehearse import (
     stored_rehearsal,
 )
 from sugarbush.release.folders import final_folder
+from sugarbush.release.own_charges import spending_of_release
+from sugarbush.report.card import CARD_FILE, read_card
 from sugarbush.report.downloads import texts_name
 from sugarbush.run import error_report as entry_point
 from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
+from sugarbush.run.usable_inputs import require_usable_project
 
 Say = Callable[[str], None]
 
@@ -108,11 +111,11 @@ def run(
             "For your own data: sugarbush run. For the example: sugarbush init in another folder"
         )
     restore_lock(base)
-    project.refuse_foreign_releases()
+    refuse_foreign_releases(project)
     require_current_stages(base)
     if example_is_made(project):
         _ = project.plan  # the plan of measurements needs the schema
-        project.require_usable_inputs()
+        require_usable_project(project)
         for notice in notices(project):
             warn(notice)
         rehearse_before_run(project, say, force=force, accept_poor=accept_poor, reads_corpus=True)
@@ -155,8 +158,8 @@ def rehearse_before_run(
     """
     if not example_is_made(project) or not is_rehearsed(project):
         return
-    project.refuse_foreign_releases()
-    project.require_usable_inputs()
+    refuse_foreign_releases(project)
+    require_usable_project(project)
     earlier_rehearsal = stored_rehearsal(project)
     judged = (
         earlier_rehearsal is not None
@@ -250,12 +253,13 @@ def results(base: Path, settings: ProjectSettings) -> Results:
 
 def _rows(project: Project) -> Iterator[tuple[str, str]]:
     roots, settings = project.roots, project.settings
-    card = json.loads((roots.published / "release_card.json").read_text())
-    spending, cap = spending_of_project(project), project.ledger(rehearse=False).cap
+    card = read_card(roots.published / CARD_FILE)
+    ledger = project.ledger(rehearse=False)
+    spending = spending_of_release(roots, settings.released, ledger)
     assert spending is not None  # stage report needs all folders of the release
     delta, unit = rounded_up(spending.delta), settings.privacy.unit
     yield "guarantee", f"{spending.line()}, at delta {delta}, per {unit}"
-    yield "dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(cap)}"
+    yield "dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(ledger.cap)}"
     for method in settings.released:
         synthetic = roots.published / texts_name(method.name)
         with synthetic.open(encoding="utf-8") as lines:
@@ -266,9 +270,9 @@ def _rows(project: Project) -> Iterator[tuple[str, str]]:
         yield f"verdict ({name})", verdict.grade
         yield from (("", f"- {reason}") for reason in verdict.reasons)
         yield from (("", f"! {note}") for note in verdict.notes)
-    if (figures := card["public_figures"]) is not None:
-        for name, found in figures["methods"].items():
-            for row, use in enumerate(found["uses"]):
+    if (figures := card.public_figures) is not None:
+        for name, found in figures.methods.items():
+            for row, use in enumerate(found.uses):
                 yield f"good for ({name})" if row == 0 else "", f"- {use}"
     yield "release card", str(roots.published / "release_card.md")
     yield "report", str(roots.published / "index.html")

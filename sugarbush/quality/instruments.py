@@ -1,6 +1,6 @@
-"""Builds from a release what its records are measured with, and what one record gives.
+"""Builds the instruments that measure the records of a release, and what one record adds to them.
 
-The instruments are post-processing of released texts, so they are public. What a record gives
+The instruments are post-processing of released texts, so they are public. What a record adds
 depends on this record and the instruments alone, bit for bit: distances come from an exact search,
 and classifiers compute in integers.
 """
@@ -24,10 +24,10 @@ from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.fit import NearTexts
 from sugarbush.evaluation.public_figures import CELLS_OF_ATTRIBUTE, CELLS_OF_COVERAGE
 from sugarbush.generators.interface import Embed
+from sugarbush.release.figures import public_weights
 
 _MOST_TOPICS, _TEXTS_OF_A_TOPIC = 10, 20
 _MOST_TEXTS = 5000  # that decide the distance, or teach a classifier
-_WEIGHT_STEPS = 1000  # parts of the weight of a text in a public histogram
 _GRID, _BITS = 4000, 20  # of embeddings, and of the weights of a classifier
 _EXACT = 2**52
 
@@ -228,11 +228,6 @@ def _thinned(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(rows) <= _MOST_TEXTS:
         return rows
     return rows[np.linspace(0, len(rows) - 1, _MOST_TEXTS).astype(np.int64)]
-
-
-def public_weights(labels: Labels) -> NDArray[np.int64]:
-    """Return the weights of the texts in thousandths, as the released column has them."""
-    return np.rint(labels.weights * _WEIGHT_STEPS).astype(np.int64)
 
 
 def _histogram(

@@ -29,7 +29,7 @@ from sugarbush.evaluation.first_look import (
     FirstLook,
     kinds_of,
 )
-from sugarbush.evaluation.fit import CELLS, UNIT, Centre, NearTexts, Share, steps_of
+from sugarbush.evaluation.fit import CELLS, UNIT, Centre, NearTexts, ShareInterval, steps_of
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.languages import count_words
 from sugarbush.privacy.accounting import rounded_up
@@ -43,6 +43,9 @@ from sugarbush.profiling.form import FormReader
 from sugarbush.rehearsal.preflight import preflight
 from sugarbush.rehearsal.rehearse import first_inputs, public_inputs, rehearsed_method
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import open_store
+from sugarbush.run.records import corpus_of, key_of
+from sugarbush.run.tools import writer_of
 
 STAGE = "look"
 FILE = "look.json"
@@ -75,9 +78,9 @@ class LookRequest:
         ):
             first_texts(self.project)  # too few public texts are refused before the first charge
         form = self._form(forced=forced) if self.project.plan.holds(LENGTHS) else _NO_FORM
-        self.project.look = form
+        self.project.inputs.look = form
         drawn = self._fit(form, forced=forced)
-        self.project.look = drawn.look
+        self.project.inputs.look = drawn.look
         return drawn
 
     def _form(self, *, forced: bool) -> FirstLook:
@@ -85,12 +88,12 @@ class LookRequest:
         text = project.schema.text
         key = {
             "version": versions.LOOK,
-            "corpus": project.data_names()["texts"],
+            "corpus": project.inputs.names()["texts"],
             "text": None if text is None else text.without_lengths.model_dump(mode="json"),
             "privacy": project.settings.privacy.promise,
             "plan": {name: plan.of(name).mu for name in (LENGTHS, STYLE)},
         }
-        with project.open_store(f"{STAGE}_form", key, forced=forced) as store:
+        with open_store(project, f"{STAGE}_form", key, forced=forced) as store:
             drawing = self._drawing(store, (LENGTHS, STYLE))
             lengths = drawing.counts(
                 LENGTHS, lambda: self._of_texts(reader.cells_of_lengths), reader.lengths.size
@@ -113,15 +116,15 @@ class LookRequest:
         sizes = list(schema.domain.values())
         key = {
             "version": versions.LOOK,
-            "corpus": project.data_names(),
+            "corpus": project.inputs.names(),
             "texts": digest_of(texts=texts),
             "schema": schema.fields_for_private_results(),
             "embedding": project.settings.embedding.output_settings(),
             "privacy": project.settings.privacy.promise,
             "plan": {name: plan.of(name).mu for name in (CENTRE, FIT, KINDS)},
         }
-        written = np.asarray(project.encoder(private=False).encode(texts))
-        with project.open_store(STAGE, key, forced=forced) as store:
+        written = np.asarray(project.inputs.encoder(private=False).encode(texts))
+        with open_store(project, STAGE, key, forced=forced) as store:
             drawing = self._drawing(store, (CENTRE, FIT, KINDS))
             sums = drawing.sums(CENTRE, lambda: self._embeddings, written.shape[1] + 1)
             centre = Centre.of(sums.value, stddev=plan.of(CENTRE).stddev)
@@ -133,7 +136,7 @@ class LookRequest:
                 return self._embeddings.map_batch(near.cells)
 
             def cells_by_value() -> Private[Any]:
-                codes = one_of_each(self.project, project.corpus.codes(schema.names))
+                codes = one_of_each(self.project, corpus_of(project).codes(schema.names))
                 return cells().zip_batch(
                     codes,
                     lambda rows, own: near.cells_by_value(
@@ -148,7 +151,9 @@ class LookRequest:
         look = replace(
             form,
             # Without a scale, foreign texts that are unlike each other would be near.
-            fit=None if random is None else Share.of(far, close, stddev=plan.of(FIT).stddev),
+            fit=None
+            if random is None
+            else ShareInterval.of(far, close, stddev=plan.of(FIT).stddev),
             kinds=()
             if random is None
             else kinds_of(
@@ -169,17 +174,17 @@ class LookRequest:
 
     @cached_property
     def _embeddings(self) -> Private[Any]:
-        encode = self.project.encoder(private=True).encode
-        return one_of_each(self.project, self.project.corpus.embeddings(encode))
+        encode = self.project.inputs.encoder(private=True).encode
+        return one_of_each(self.project, corpus_of(self.project).embeddings(encode))
 
     def _of_texts(self, function: Callable[[Sequence[str]], NDArray[np.int32]]) -> Private[Any]:
-        cells = self.project.corpus.map_records(lambda records: function(records.texts))
+        cells = corpus_of(self.project).map_records(lambda records: function(records.texts))
         return one_of_each(self.project, cells)
 
-    def _drawing(self, store: ResultStore, names: Sequence[str]) -> _Drawing:
+    def _drawing(self, store: ResultStore, names: Sequence[str]) -> _LookGroups:
         """Check everything that could stop the run, if a result of `store` is missing."""
         project = self.project
-        session = project.corpus.session(
+        session = corpus_of(project).session(
             ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
         )
         waiting = [name for name in names if store.finished(name) is None]
@@ -189,11 +194,11 @@ class LookRequest:
             session.check(left)
             preflight(project)
         # one record of each unit is read, so the sensitivity is that of one record
-        return _Drawing(project, store, replace(session, records_per_unit=1))
+        return _LookGroups(project, store, replace(session, records_per_unit=1))
 
 
 @dataclass(frozen=True)
-class _Drawing:
+class _LookGroups:
     """The groups of noisy numbers of a look in one result store."""
 
     project: Project
@@ -237,14 +242,14 @@ def one_of_each(project: Project, values: Private[Any]) -> Private[Any]:
     """Return the values of one record of each unit. A keyed digest of the text chooses it."""
     if project.settings.privacy.unit is Unit.RECORD:
         return values
-    key = project.key
-    keys = project.corpus.map_records(
+    key = key_of(project)
+    keys = corpus_of(project).map_records(
         lambda records: np.array(
             [hmac.digest(key, b"look" + text.encode(), "sha256") for text in records.texts],
             dtype="S32",
         )
     )
-    return values.one_of_each(project.corpus.users(), keys=keys)
+    return values.one_of_each(corpus_of(project).users(), keys=keys)
 
 
 _NO_FORM = FirstLook(fit=None, kinds=(), texts=0, lengths={})
@@ -267,7 +272,7 @@ def first_texts(project: Project) -> tuple[str, ...]:
     first = method.first_requests(
         first_inputs(project, public_inputs(project, count=count)), count=count
     )
-    answers = project.writer(STAGE).write(first.map(lambda both: both[1]), what=_WHAT).value
+    answers = writer_of(project, STAGE).write(first.map(lambda both: both[1]), what=_WHAT).value
     texts = [answer.text for answer in answers if answer.text is not None]
     return _two_at_least([texts[i] for i in without_repeated_texts(texts)])
 
@@ -294,8 +299,9 @@ def number_of_first_texts(project: Project) -> int:
 def require_fit(project: Project, look: FirstLook, *, accept: bool) -> None:
     """Raise PoorFitError if the first texts are certainly unlike the records.
 
-    Benchmarks and the example are never stopped, nor a run whose operator goes on all the same. A
-    generator that the settings allow for any texts stops nothing: its texts are useless on purpose.
+    Benchmarks, the example and runs that the operator continues on purpose are never stopped. A run
+    is not stopped either if its settings allow a generator for any texts, because these texts are
+    useless on purpose.
     """
     settings = project.settings
     accept = (
@@ -330,7 +336,7 @@ def _form_or_content(project: Project, look: FirstLook) -> str:
     Without both, nobody knows them.
     """
     settings, own = project.settings, project.settings.initialise.length.numbers
-    released, donated = look.words, project.donated_texts()
+    released, donated = look.words, project.inputs.donated_texts()
     whose = "the records" if released else "the donated texts"
     words = released or (lengths_of(donated) if donated else ())
     if look.text_words is None or not (words or own):

@@ -4,16 +4,15 @@
     quality    whether a record has a near text, and right answers of classifiers
     topics     the distance of the records' topics from those of the released texts
 
-The instruments come from the release alone (`pipeline.instruments`). Each mechanism is charged
+The instruments come from the release alone (`quality.instruments`). Each mechanism is charged
 before its draw. All of them read the records from which the release was made: `records` all of
 them, the others one record of each unit.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,11 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush import versions
-from sugarbush.attributes.reader import Labels
 from sugarbush.evaluation.figures_plan import PARTS, QUALITY, RECORDS, TOPICS, request_name
 from sugarbush.evaluation.public_figures import (
     COVERAGE,
-    LEVEL,
     NoisyNumbers,
     PublicFigure,
     estimate,
@@ -34,77 +31,16 @@ from sugarbush.evaluation.public_figures import (
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.distances import noisy_histogram_distances
 from sugarbush.privacy.mechanisms import noisy_counts
-from sugarbush.privacy.results import ResultStore, digest_of
+from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.quality.instruments import Instruments, public_weights
+from sugarbush.quality.instruments import Instruments
 from sugarbush.quality.look import one_of_each
+from sugarbush.release.figures import MeasuredFigures, MeasuredRelease
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import open_store
+from sugarbush.run.records import corpus_of
 
 STAGE = "measure"
-FILE = "figures.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredFigures:
-    """The public figures of each method.
-
-    `facts` describe how the figures were measured, without a private value. `run` is the random id
-    of the draw. `ledger_ids` are the charges of the figures themselves. `digests` are those of the
-    measured texts and labels.
-    """
-
-    by_method: Mapping[str, tuple[PublicFigure, ...]]
-    facts: Mapping[str, Mapping[str, float]]
-    digests: Mapping[str, str]
-    run: str
-    ledger_ids: tuple[str, ...]
-
-    def to_json(self) -> str:
-        """Return the content of figures.json."""
-        fields = {
-            "level": LEVEL,
-            "methods": {
-                method: {
-                    "texts": self.digests[method],
-                    "facts": self.facts[method],
-                    "figures": [asdict(f) for f in figures],
-                }
-                for method, figures in self.by_method.items()
-            },
-        }
-        return json.dumps(fields, indent=1, allow_nan=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, *, run: str, ledger_ids: Sequence[str]) -> MeasuredFigures:
-        """Read the result of `to_json`."""
-        methods = json.loads(text)["methods"]
-        return cls(
-            by_method={
-                name: tuple(PublicFigure(**figure) for figure in fields["figures"])
-                for name, fields in methods.items()
-            },
-            facts={name: fields["facts"] for name, fields in methods.items()},
-            digests={name: fields["texts"] for name, fields in methods.items()},
-            run=run,
-            ledger_ids=tuple(ledger_ids),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredRelease:
-    """The texts of one method, their labels, and the ids of their charges."""
-
-    texts: tuple[str, ...]
-    labels: Labels
-    ledger_ids: tuple[str, ...]
-
-    def digest(self) -> str:
-        """Return a digest of everything that the figures depend on."""
-        return digest_of(
-            texts=self.texts,
-            codes=self.labels.codes.tolist(),
-            weights=public_weights(self.labels).tolist(),
-        )
 
 
 def measure(
@@ -118,7 +54,7 @@ def measure(
     settings = project.settings
     key = {
         "version": versions.FIGURES,
-        "corpus": project.data_names(),
+        "corpus": project.inputs.names(),
         "releases": {name: release.digest() for name, release in releases.items()},
         "schema": project.schema.fields_for_private_results(),
         "embedding": settings.embedding.output_settings(),
@@ -131,8 +67,8 @@ def measure(
             for part in PARTS
         },
     }
-    with project.open_store(STAGE, key, forced=forced) as store:
-        session = project.corpus.session(
+    with open_store(project, STAGE, key, forced=forced) as store:
+        session = corpus_of(project).session(
             ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
         )
         names = [request_name(name, part) for name in releases for part in PARTS]
@@ -179,7 +115,7 @@ class _Measurement:
             texts=release.texts,
             labels=release.labels,
             schema=project.schema,
-            embed=project.encoder(private=False).encode,
+            embed=project.inputs.encoder(private=False).encode,
             seed=project.settings.seed,
             random=None if project.look is None else project.look.random,
         )
@@ -191,8 +127,8 @@ class _Measurement:
 
     @cached_property
     def _embeddings(self) -> Private[Any]:
-        encode = self._project.encoder(private=True).encode
-        return one_of_each(self._project, self._project.corpus.embeddings(encode))
+        encode = self._project.inputs.encoder(private=True).encode
+        return one_of_each(self._project, corpus_of(self._project).embeddings(encode))
 
     def draw(self, store: ResultStore, session: PrivacySession) -> Released[NoisyNumbers]:
         draws: dict[str, Callable[[PrivacySession], Released[NDArray[np.int64]]]] = {
@@ -224,7 +160,7 @@ class _Measurement:
         return self._project.plan.of(request_name(self.method, part)).stddev
 
     def _records(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
-        codes = self._project.corpus.code_parts(self._project.schema.names)
+        codes = corpus_of(self._project).code_parts(self._project.schema.names)
         return noisy_histogram_distances(
             codes.map_batch(self.instruments.cells_of_records),
             queries=self.instruments.queries(),
@@ -235,7 +171,7 @@ class _Measurement:
 
     def _quality(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         instruments, names = self.instruments, self._project.schema.names
-        codes = one_of_each(self._project, self._project.corpus.codes(names))
+        codes = one_of_each(self._project, corpus_of(self._project).codes(names))
         return noisy_counts(
             self._embeddings.zip_batch(codes, instruments.cells_of_quality),
             size=instruments.quality_size,

@@ -1,14 +1,8 @@
-"""Collects what the card and the pages say about quality inside the guarantee.
-
-The stages that write texts run before the texts are measured. So their files have all labels, and
-every outlet gives out `given_labels` or `given_lines` in place of them.
-"""
+"""Collects what the card and the pages say about quality inside the guarantee."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,30 +10,11 @@ from numpy.typing import NDArray
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.errors import PrivacyError
-from sugarbush.evaluation.public_figures import PublicFigure, Rule
-from sugarbush.evolution.population import load_population
-from sugarbush.json_lines import read_json_lines
-from sugarbush.paths import Roots
+from sugarbush.evaluation.public_figures import FigureRule, PublicFigure
 from sugarbush.privacy.data_types import Released
-from sugarbush.quality.measure import FILE, MeasuredFigures, MeasuredRelease
-from sugarbush.release.folders import columns_left_out, load_labels, read_release
-from sugarbush.report.downloads import LINES, TEXTS
+from sugarbush.release.figures import MeasuredFigures, MeasuredRelease
 from sugarbush.report.model import PublicQuality
-from sugarbush.report.true_labels import with_true_labels
 from sugarbush.run.settings import ProjectSettings
-
-
-def read_figures(roots: Roots) -> MeasuredFigures | None:
-    """Read the public figures of a project, or return None if they were not measured."""
-    return _read_figures(roots.released / "figures")
-
-
-def _read_figures(folder: Path) -> MeasuredFigures | None:
-    if not (folder / FILE).exists():
-        return None
-    fields = read_release(folder)
-    text = (folder / FILE).read_text(encoding="utf-8")
-    return MeasuredFigures.from_json(text, run=fields["run"], ledger_ids=fields["ledger_ids"])
 
 
 def quality_of(
@@ -66,42 +41,6 @@ def quality_of(
     )
 
 
-def given_labels(folder: Path) -> Labels:
-    """Return the labels of the final texts in a method's released folder, as outlets give them out.
-
-    Labels that the public figures show to be wrong are left out (`quality.true_labels`). Figures
-    of other texts or labels show nothing.
-    """
-    labels, figures = load_labels(folder), _read_figures(_figures_beside(folder))
-    if figures is None or folder.name not in figures.by_method:
-        return labels
-    names = [attribute.name for attribute in labels.attributes]
-    texts = load_population(folder / "lineage.parquet", names).texts
-    own = MeasuredRelease(texts=texts, labels=labels, ledger_ids=())
-    if own.digest() != figures.digests[folder.name]:
-        return labels
-    return with_true_labels(labels, figures.by_method[folder.name])
-
-
-def given_lines(folder: Path) -> bytes:
-    """Return the texts in a method's released folder as JSON lines, as outlets give them out."""
-    lines = (folder / f"{TEXTS}{LINES}").read_bytes()
-    if not _figures_beside(folder).exists():
-        return lines
-    if not (dropped := columns_left_out(given_labels(folder))):
-        return lines
-    rows = (
-        {name: value for name, value in row.items() if name not in dropped}
-        for row in read_json_lines(lines.decode("utf-8"))
-    )
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
-
-
-def _figures_beside(folder: Path) -> Path:
-    """Return the folder of the figures, for a folder of data/released/<stage>/<method>."""
-    return folder.parent.parent / "figures"
-
-
 def require_same_texts(
     figures: MeasuredFigures | None, releases: Mapping[str, MeasuredRelease]
 ) -> None:
@@ -114,7 +53,7 @@ def require_same_texts(
 
 
 def failures(
-    rules: Sequence[Rule], by_method: Mapping[str, Sequence[PublicFigure]]
+    rules: Sequence[FigureRule], by_method: Mapping[str, Sequence[PublicFigure]]
 ) -> dict[str, list[str]]:
     """Return for each method the rules that its figures do not meet, with the estimates."""
     found = {}

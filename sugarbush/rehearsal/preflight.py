@@ -18,6 +18,7 @@ from sugarbush.methods.interface import PlannedCalls, Planning
 from sugarbush.privacy.data_types import Released
 from sugarbush.rehearsal.length_notices import length_notices
 from sugarbush.run.context import Project
+from sugarbush.run.tools import first_length, generator_context
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.attributes.llm_labels import Labeller
@@ -39,7 +40,7 @@ def preflight(project: Project) -> None:
     """Check the encoder, the generator and the models. Raises ParamsError, PrivacyError, InputError
     or GeneratorError. `Project.ledger` judges the first texts later, before the first charge."""
     if any(method.facts.uses_encoder for method in project.settings.chosen):
-        project.encoder(private=False).check()
+        project.inputs.encoder(private=False).check()
     if any(method.facts.asks_generator for method in project.settings.chosen):
         check_generator(project)
     for method in project.settings.chosen:
@@ -47,7 +48,9 @@ def preflight(project: Project) -> None:
 
 
 def check_without_metadata(project: Project) -> None:
-    """Check as `preflight`, if no DP metadata is drawn. Otherwise, its stage has checked."""
+    """Check as `preflight`, if no DP metadata is drawn. Otherwise, the stage of the metadata has
+    checked.
+    """
     if not (project.plan.holds(METADATA) or project.plan.holds(LABELS)):
         preflight(project)
 
@@ -55,17 +58,17 @@ def check_without_metadata(project: Project) -> None:
 def check_generator(project: Project) -> None:
     """Check that the generator can answer a run's requests. This check needs at most one paid
     call."""
-    planned = refuse_cut_answers(project, project.donated_texts())
+    planned = refuse_cut_answers(project, project.inputs.donated_texts())
     asked = requests_in_shape(planned, project.schema.shape)
     generator = project.settings.generator.chosen
-    generator.preflight(project.generator_context("check"), Released(asked))
+    generator.preflight(generator_context(project, "check"), Released(asked))
 
 
 def check_labeller(project: Project, labeller: Labeller) -> None:
     """Check the endpoint that labels texts, with a public text that is as long as the settings and
     the donated texts say. The length of a private text decides nothing."""
-    planned = "word " * (project.first_length().longest or _WORDS)
-    labeller.check(max([*project.donated_texts(), planned], key=len))
+    planned = "word " * (first_length(project).longest or _WORDS)
+    labeller.check(max([*project.inputs.donated_texts(), planned], key=len))
 
 
 def refuse_cut_answers(project: Project, donated: Sequence[str]) -> tuple[Request, ...]:
@@ -89,7 +92,7 @@ def planned_calls(
     planning = Planning(
         schema=project.schema,
         donated=donated,
-        length=project.first_length(),
+        length=first_length(project),
         texts=settings.release.size(math.inf if counts and record_count is None else record_count),
         record_count=record_count,
         texts_setting=settings.release.texts,
@@ -98,13 +101,13 @@ def planned_calls(
 
 
 def notices(project: Project) -> Iterator[str]:
-    """Yield what a user should know before a run, and what is no error. Reads public files only."""
+    """Yield notices before a run that are not errors. Reads public files only."""
     settings = project.settings
     if any(method.facts.asks_generator for method in settings.chosen):
         if (few := few_public_texts(project)) is not None:
             yield few
-        yield from length_notices(project.first_length(), project.schema)
-        if settings.generator.provider not in _WITH_TEXTS and not project.donated_texts():
+        yield from length_notices(first_length(project), project.schema)
+        if settings.generator.provider not in _WITH_TEXTS and not project.inputs.donated_texts():
             yield _NO_EXAMPLES
     language = project.schema.language
     encodes = any(method.facts.uses_encoder for method in settings.chosen)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -32,6 +33,7 @@ from sugarbush.generators.interface import Answer, GeneratorSettings, Problem, U
 from sugarbush.generators.prices import cost_of
 from sugarbush.methods.interface import MethodInputs, PrivateInputs, Tools
 from sugarbush.methods.of_parts import PartsMethod
+from sugarbush.paths import find_input
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.settings import Purpose
 from sugarbush.progress import working
@@ -49,6 +51,7 @@ from sugarbush.rehearsal.verdict import (
 )
 from sugarbush.release.folders import read_record_count
 from sugarbush.run.context import Project
+from sugarbush.run.tools import label_of, open_generator, public_values
 
 if TYPE_CHECKING:
     from sugarbush.attributes.zero_shot import ZeroShotReader
@@ -76,7 +79,7 @@ class Rehearsal:
 
     `sent` is the number of calls that the rehearsal needed. `changes` are settings that gave better
     texts than the settings of the project, such as generator.huggingface.form=list. `accepted`
-    states whether the operator goes on in spite of a poor verdict.
+    states whether the operator continues in spite of a poor verdict.
     """
 
     method: str
@@ -231,7 +234,7 @@ def _shown(method: PartsMethod) -> int:
 
 def public_inputs(project: Project, *, count: int = TEXTS) -> FirstInputs:
     """Return the donated texts, and the attribute values of `count` first texts."""
-    read = project.read_examples()
+    read = project.inputs.examples()
     donated = Donated(texts=read.texts, codes=read.codes) if read.texts else None
     codes = read.codes if len(read.texts) >= _LEAST_CODES else None
     known = _known_attributes(project.schema, codes)
@@ -294,7 +297,7 @@ def _rehearsed(
     inputs = first_inputs(project, public)
     first = method.first_requests(inputs, count=count)
     targets, requests = first.value
-    opened = project.open_generator(generator, NAME)
+    opened = open_generator(project, generator, NAME)
     start = time.monotonic()
     answers = opened.generate(first.map(lambda both: both[1]), what=NAME).value
     elapsed_s = time.monotonic() - start
@@ -304,7 +307,7 @@ def _rehearsed(
         donated=public.donated,
         zero_shot=public.readers,
         settings=settings.extract_metadata,
-        embed=project.encoder(private=False).encode,
+        embed=project.inputs.encoder(private=False).encode,
         seed=seed_of(_SEED, NAME),
     )
     words = round(float(np.median([request.words or 0 for request in requests]))) or None
@@ -369,7 +372,7 @@ def _forecast(
 
 def first_inputs(project: Project, public: FirstInputs) -> MethodInputs:
     """Collect what a method needs for its first requests. Everything else raises PrivacyError."""
-    schema, label = project.schema, project.label()
+    schema, label = project.schema, label_of(project)
     closed: Any = _NoPrivateData()
     metadata = MetadataRelease(
         rows=public.rows,
@@ -393,12 +396,12 @@ def first_inputs(project: Project, public: FirstInputs) -> MethodInputs:
             open_store=closed,
             scratch=closed,
         ),
-        public=project.public_inputs(metadata, donated=public.donated),
+        public=public_values(project, metadata, donated=public.donated),
         tools=Tools(
             writer=closed,
-            encode=project.encoder(private=False).encode,
+            encode=project.inputs.encoder(private=False).encode,
             label_reader=closed,
-            find=project.find,
+            find=partial(find_input, project.base),
             training=project.settings.training,
         ),
     )
@@ -431,9 +434,9 @@ def _key(project: Project) -> str:
             if isinstance(own, PartsMethod)
         ],
         text_column=settings.prepare.text_column,
-        label=project.label(),
+        label=label_of(project),
         schema=project.schema.model_dump(mode="json"),
-        donated=project.digest_of_examples(),
+        donated=project.inputs.digest_of_examples(),
         files=digest_of_files(
             project.base, generator.chosen.public_files(), setting="generator.pool.sources"
         ).hex(),
@@ -441,13 +444,13 @@ def _key(project: Project) -> str:
 
 
 def _store(project: Project, key: str, found: Rehearsal) -> None:
-    project.keep_rehearsal({"key": key, "rehearsal": asdict(found)})
+    project.inputs.keep_rehearsal({"key": key, "rehearsal": asdict(found)})
 
 
 def _stored(project: Project, key: str) -> Rehearsal | None:
     """Return the stored verdict on the same inputs, or None. A damaged file is ignored."""
     with suppress(ValueError, KeyError, TypeError):
-        fields = project.kept_rehearsal()
+        fields = project.inputs.kept_rehearsal()
         if fields["key"] == key:
             return _parsed(fields["rehearsal"])
     return None

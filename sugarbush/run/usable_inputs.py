@@ -15,11 +15,12 @@ from sugarbush.data.remote import require_packages_of_source
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.extras import require_extra
+from sugarbush.paths import find_input
 from sugarbush.privacy.settings import Purpose
-from sugarbush.run import cluster
+from sugarbush.run import cluster, observers
+from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
 from sugarbush.tables.settings import Engine
-from sugarbush.tracking import receivers
 
 _ANOTHER_DOMAIN = """\
 generator.provider: {name} writes texts of one fixed domain, whatever your texts are. No budget \
@@ -48,7 +49,7 @@ def require_packages(settings: ProjectSettings, base: Path) -> None:
 
         require_smartnoise()
     cluster.require_packages(settings.run.cluster)
-    receivers.require_packages(base)
+    observers.require_packages(base)
 
 
 def _sources(settings: ProjectSettings) -> Iterator[str]:
@@ -71,6 +72,15 @@ def require_usable_inputs(settings: ProjectSettings, schema: Schema, *, source: 
     refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
     require_edited_schema(settings, schema, source=source)
     require_generator_for_texts(settings)
+
+
+def require_usable_project(project: Project) -> None:
+    """Raise ParamsError or SchemaError if a package is missing, or if no release can be good
+    with the generator and the schema of a project."""
+    settings = project.settings
+    require_packages(settings, project.base)
+    path = find_input(project.base, settings.prepare.schema_)
+    require_usable_inputs(settings, project.schema, source=str(path))
 
 
 def require_edited_schema(settings: ProjectSettings, schema: Schema, *, source: str) -> None:

@@ -27,6 +27,8 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.run.choices import environment_for
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import uncapped_ledger
+from sugarbush.run.tools import method_inputs
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.crt.redact import Policy
@@ -66,7 +68,7 @@ def test_nothing_of_the_dp_budget_is_spent(project: Checkout) -> None:
 
 def test_the_training_is_noted_as_confidential_in_a_ledger_of_its_own(project: Checkout) -> None:
     with opened(project) as inside:
-        ledger = inside.uncapped_ledger(LEDGER)
+        ledger = uncapped_ledger(inside, LEDGER)
     (entry,) = ledger.entries()
     assert isinstance(entry.event, ConfidentialTraining)
     assert ledger.total() == math.inf
@@ -158,7 +160,7 @@ def test_it_starts_from_an_lstm_and_replaces_the_model_before_it(
 def test_a_conservative_policy_that_nothing_measures_is_refused(project: Checkout) -> None:
     with opened(project) as inside:
         method = method_of(inside, conservative="plain_words", labelled=None)
-        inputs = inside.method_inputs(method, stage="finetune", metadata=MetadataRelease())
+        inputs = method_inputs(inside, method, stage="finetune", metadata=MetadataRelease())
         with pytest.raises(ParamsError, match=r"needs methods\.crt\.labelled"):
             method.measured_recall(inputs, Policy([RegexDetector()]), PlainWords())
 
@@ -186,7 +188,7 @@ def test_a_secret_in_public_texts_is_no_duplicate(project: Checkout) -> None:
             (None, frozenset()),
         ):
             method = method_of(inside, known=known)
-            inputs = inside.method_inputs(method, stage="finetune", metadata=MetadataRelease())
+            inputs = method_inputs(inside, method, stage="finetune", metadata=MetadataRelease())
             assert method.known_sentences(inputs) == expected
 
 
@@ -204,15 +206,15 @@ def test_a_known_text_with_the_mask_or_a_special_token_is_refused_before_any_cha
     named = str(pretrained) if model == "named" else model
     own.change("methods.crt", known="known.jsonl", model=named, epochs=2)
     with opened(own) as inside:
-        before = inside.uncapped_ledger(LEDGER).entries()
+        before = uncapped_ledger(inside, LEDGER).entries()
     with pytest.raises(InputError, match=rf"known\.jsonl, row 2: contains '{re.escape(token)}'"):
         run_pipeline(own, "finetune")
     with opened(own) as inside:
-        assert inside.uncapped_ledger(LEDGER).entries() == before
+        assert uncapped_ledger(inside, LEDGER).entries() == before
     (own.path / "known.jsonl").write_text(json.dumps(rows[0]) + "\n")
     with opened(own) as inside:
         method = method_of(inside)
-        inputs = inside.method_inputs(method, stage="finetune", metadata=MetadataRelease())
+        inputs = method_inputs(inside, method, stage="finetune", metadata=MetadataRelease())
         assert method.known_sentences(inputs) == {"It is late."}
 
 
@@ -229,7 +231,7 @@ def test_a_finished_model_is_restored_without_a_charge_and_its_texts_are_written
 
     def charges() -> int:
         with opened(own) as inside:
-            return len(inside.uncapped_ledger(LEDGER).entries())
+            return len(uncapped_ledger(inside, LEDGER).entries())
 
     before, named = results(), stamp.read_text()
     run_pipeline(own, "finetune")
@@ -252,7 +254,7 @@ def test_a_model_is_restored_only_whole_and_with_its_charge(
     before = (own.path / RESULTS / "synthetic.jsonl").read_bytes()
     (model,) = own.state.rglob("generation-1/model")
     with opened(own) as inside:
-        ledger = inside.uncapped_ledger(LEDGER).path
+        ledger = uncapped_ledger(inside, LEDGER).path
     for path, content in (
         (model / "model.safetensors", None),
         (model / "model.safetensors", (model / "config.json").read_bytes()),
@@ -277,7 +279,7 @@ def test_a_model_is_restored_only_whole_and_with_its_charge(
     shutil.rmtree(model)
     run_pipeline(own, "finetune")
     with opened(own) as inside:
-        assert len(inside.uncapped_ledger(LEDGER).entries()) == 2
+        assert len(uncapped_ledger(inside, LEDGER).entries()) == 2
 
 
 def test_other_weights_of_a_first_model_are_another_run(tmp_path: Path) -> None:
@@ -332,8 +334,8 @@ def test_an_old_copy_of_the_private_root_pays_for_no_step_twice(
     with contextlib.suppress(PrivacyError):
         finetune(kill_before=99)
     with opened(own) as inside:
-        *_, charged = inside.uncapped_ledger(LEDGER).entries()
-    assert len(inside.uncapped_ledger(LEDGER).entries()) == 2
+        *_, charged = uncapped_ledger(inside, LEDGER).entries()
+    assert len(uncapped_ledger(inside, LEDGER).entries()) == 2
     assert isinstance(charged.event, ConfidentialTraining)
     assert 3 < len(taken) <= charged.event.count
     (count,) = own.state.rglob(f"draws-{charged.id}")
@@ -357,7 +359,7 @@ def test_a_forced_run_that_died_at_once_leaves_no_checkpoint_without_its_count(
         with pytest.raises(KilledError):
             run_pipeline(own, "finetune")
     with opened(own) as inside:
-        *_, begun = inside.uncapped_ledger(LEDGER).entries()
+        *_, begun = uncapped_ledger(inside, LEDGER).entries()
     (count,) = own.state.rglob(f"draws-{begun.id}")
     second = count.parent.with_name("generation-2")
     second.mkdir(mode=0o700)

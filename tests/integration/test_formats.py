@@ -22,6 +22,7 @@ from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint, prepare
 from sugarbush.preparation.findings import corpus_findings
 from sugarbush.project.create import own_data
+from sugarbush.run.records import private_store
 from sugarbush.run.settings import load_params
 from tests.integration.postgres import Postgres, binaries, running_postgres
 from tests.unit.data.formats import NEEDS, WRITERS, csv_writer, json_writer, xlsx
@@ -66,7 +67,7 @@ def prepared(folder: Path) -> dict[str, list[dict[str, Any]]]:
     prepare.run(project)
     fingerprint.run(project)
     assert (folder / "data/stamps/corpus.json").read_text() == stamp
-    tables = {part: project.private.prepared_file(part) for part in (TRAIN, HELDOUT)}
+    tables = {part: private_store(project).prepared_file(part) for part in (TRAIN, HELDOUT)}
     frames = {part: pd.read_parquet(path) for part, path in tables.items()}
     return {part: own.sort_values("id").to_dict("records") for part, own in frames.items()}
 

@@ -26,6 +26,7 @@ from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as composed
 from sugarbush.privacy.parts import Parts
 from sugarbush.release.folders import read_metadata
+from sugarbush.run.tools import method_inputs
 from sugarbush.training.dpsgd.settings import CLIP_NORM
 from tests.integration.project import LOOK, TINY_ENCODER, as_lines, letters
 from tests.stand_ins import write_key
@@ -343,8 +344,8 @@ def test_what_a_record_votes_with_depends_on_that_record_alone(
         run_stages(tmp_path / name, without=frozenset({"evolve", "enlarge", "evaluate", "report"}))
         (method,) = project.settings.chosen
         assert isinstance(method, PartsMethod)
-        inputs = project.method_inputs(
-            method, stage="evolve", metadata=read_metadata(project.roots)
+        inputs = method_inputs(
+            project, method, stage="evolve", metadata=read_metadata(project.roots)
         )
         scorer = method.parts().scorer
         assert scorer is not None

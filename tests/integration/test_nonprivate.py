@@ -12,6 +12,8 @@ import pytest
 
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.events import NonPrivate
+from sugarbush.run.ledgers import uncapped_ledger
+from sugarbush.run.records import snapshots_of
 from tests.integration.project import Checkout
 from tests.pipelines import FinishedPipelines, opened
 from tests.settings import params
@@ -36,7 +38,7 @@ def test_every_use_of_the_data_is_noted_as_not_private_and_no_budget_is_spent(
     project: Checkout,
 ) -> None:
     with opened(project) as inside:
-        ledger = inside.uncapped_ledger("nonprivate")
+        ledger = uncapped_ledger(inside, "nonprivate")
     assert [entry.event for entry in ledger.entries()] == [NonPrivate(), NonPrivate()]
     assert ledger.total() == math.inf
     note = json.loads((project.path / RESULTS / "release.json").read_text())
@@ -59,7 +61,7 @@ def test_its_texts_are_nowhere_outside_the_private_root(project: Checkout) -> No
 def test_dvc_gets_random_names_of_private_results_and_no_digest(project: Checkout) -> None:
     """A digest, even a keyed one, would show whether two results are equal."""
     with opened(project) as inside:
-        given = inside.snapshots.given()
+        given = snapshots_of(inside).given()
     for stage in ("initial", "evolve", "enlarge"):
         stamp = project.path / "data/released" / stage / "nonprivate/private.json"
         (name,) = json.loads(stamp.read_text()).values()

@@ -17,6 +17,7 @@ from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian
 from sugarbush.privacy.unit import Unit
 from sugarbush.release.folders import read_metadata
+from sugarbush.run.tools import method_inputs
 from tests.integration.project import Checkout
 from tests.pipelines import PERSON, FinishedPipelines, opened
 
@@ -58,8 +59,8 @@ def test_the_units_of_training_are_persons(project: Checkout) -> None:
     with opened(project) as inside:
         method = inside.settings.method("dpft")
         assert isinstance(method, DPFT)
-        inputs = inside.method_inputs(
-            method, stage="finetune", metadata=read_metadata(inside.roots)
+        inputs = method_inputs(
+            inside, method, stage="finetune", metadata=read_metadata(inside.roots)
         )
         start = method.training
         _, tokenizer = _load_start(start, inputs.public.pretrained, torch.device("cpu"))

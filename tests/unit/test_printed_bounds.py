@@ -32,7 +32,6 @@ from sugarbush.errors import InvariantError, ParamsError, PrivacyError
 from sugarbush.methods.plan import plan_for
 from sugarbush.paths import Roots
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.budget import BudgetRequest, make_plan
@@ -45,7 +44,10 @@ from sugarbush.project import budget as budgets
 from sugarbush.project import check as checks
 from sugarbush.project.run import results
 from sugarbush.release.folders import method_folder
-from sugarbush.report.card import card_html, card_json, card_markdown, release_card
+from sugarbush.release.own_charges import spending_of_release
+from sugarbush.report.card import card_json
+from sugarbush.report.card_files import card_html, card_markdown
+from sugarbush.report.card_values import release_card
 from sugarbush.report.downloads import texts_name
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.statements import release_epsilon
@@ -187,7 +189,9 @@ def test_the_commands_print_no_bound_below_the_truth(
         folder.mkdir(exist_ok=True)
         fields = {"dataset": "tickets", "purpose": "release", "ledger_ids": own}
         (folder / "release.json").write_text(json.dumps(fields))
-    spending = spending_of_project(project)
+    spending = spending_of_release(
+        project.roots, project.settings.released, project.ledger(rehearse=False)
+    )
     assert spending is not None and spending.others
     roots.internal.mkdir(parents=True)
     (roots.internal / "metrics.json").write_text('{"final": {}}')

@@ -29,8 +29,10 @@ from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.evolution.population import load_population
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.in_memory import corpus_of_project
+from sugarbush.pipeline.stamps import renew_stamp
 from sugarbush.release.folders import final_folder
 from sugarbush.run.context import Project
+from sugarbush.run.tools import label_of
 
 NAME = "audit"
 
@@ -41,7 +43,7 @@ def audit_corpus(project: Project) -> AuditCorpus:
     return AuditCorpus(
         schema=corpus.schema,
         privacy=corpus.settings.privacy,
-        label=project.label(),
+        label=label_of(project),
         real_texts=corpus.real_texts,
         encode=partial(corpus.encode, private=True),
     )
@@ -76,4 +78,4 @@ def run(project: Project) -> None:
             }
     with atomic_file(make_private(project.roots.internal) / "audit.json") as path:
         path.write_text(json.dumps(found, indent=1))
-    project.renew_stamp(NAME)
+    renew_stamp(project, NAME)

@@ -34,6 +34,7 @@ from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricVa
 from sugarbush.evolution.population import NO_CODE, Population, load_population
 from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_file, checkout_root, make_private
+from sugarbush.pipeline.stamps import renew_stamp
 from sugarbush.privacy.results import digest_of
 from sugarbush.progress import with_progress
 from sugarbush.quality.real_texts import ENCODER, Evaluator, train_sample_reader
@@ -47,6 +48,7 @@ from sugarbush.release.folders import (
     read_release,
 )
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 
 NAME = "evaluate"
 _EXPERIMENT = "DVC_EXP_NAME"  # DVC sets this variable to the name that `dvc exp show` prints
@@ -74,7 +76,9 @@ def run(project: Project) -> None:
     project.ledger(rehearse=False).note_shown("evaluation", of=shown)
     wanted, schema, seed = project.settings.evaluate, project.schema, project.settings.seed
     train, heldout = (
-        project.private.real_texts(schema.names, part=part, limit=wanted.max_texts, seed=seed)
+        private_store(project).real_texts(
+            schema.names, part=part, limit=wanted.max_texts, seed=seed
+        )
         for part in (TRAIN, HELDOUT)
     )
     if len(heldout.texts) < 2:
@@ -82,7 +86,7 @@ def run(project: Project) -> None:
             "the held-out part is too small for any metric. Raise prepare.heldout_share"
         )
     count = equal_count(project)
-    private, public = (project.encoder(private=private).encode for private in (True, False))
+    private, public = (project.inputs.encoder(private=private).encode for private in (True, False))
     read = train_sample_reader(
         train,
         schema=schema,
@@ -149,7 +153,7 @@ def donated_sample(project: Project) -> Sample:
     texts = tuple(frame["text"])
     return Sample(
         texts=texts,
-        features={ENCODER: project.encoder(private=False).encode(texts)} if texts else {},
+        features={ENCODER: project.inputs.encoder(private=False).encode(texts)} if texts else {},
         codes=codes,
     )
 
@@ -252,4 +256,4 @@ def write_figures(
         folder = make_private(checkout / "experiments")
         with atomic_file(folder / f"{experiment.replace('/', '-')}.json") as path:
             path.write_text(contents["metrics.json"])
-    project.renew_stamp(NAME)
+    renew_stamp(project, NAME)

@@ -17,6 +17,7 @@ from sugarbush.rehearsal.preflight import preflight
 from sugarbush.release.folders import first_candidates, read_metadata
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
+from sugarbush.run.tools import method_inputs
 
 NAME = "evolve"
 
@@ -25,7 +26,7 @@ def run(project: Project, method: OneStageMethod) -> None:
     """Run the rounds and release the result. Finished rounds are restored."""
     if method.stages[0] == NAME and method.facts.asks_generator:  # nothing is checked yet
         preflight(project)
-    inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
+    inputs = method_inputs(project, method, stage=NAME, metadata=read_metadata(project.roots))
     first = first_candidates(project.roots, method, project.schema)
     final = evolved(method, inputs, first, forced=wants_new_draw())
     write_final_set(project, method, NAME, final)

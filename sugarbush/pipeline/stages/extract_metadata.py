@@ -24,26 +24,29 @@ from sugarbush.attributes.donated import codes_of, read_donated_codes
 from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
-    Records,
+    PreparedRecords,
     code_type,
     digest_of_file,
     write_stamp,
 )
 from sugarbush.data.table_digest import keyed_digest
 from sugarbush.paths import atomic_directory
+from sugarbush.pipeline.stamps import write_private_stamp
 from sugarbush.run.context import Project
+from sugarbush.run.records import folder_inputs, key_of, private_store
+from sugarbush.run.tools import labeller_of
 
 STAMPS = ("extract_metadata", "train_codes")
 
 
 def run(project: Project) -> None:
     """Extract attributes from records, and from donated examples, which calibrate `zero_shot`."""
-    schema, store, key = project.schema, project.private, project.key
-    settings, labeller = project.settings.extract_metadata, project.labeller()
+    schema, store, key = project.schema, private_store(project), key_of(project)
+    settings, labeller = project.settings.extract_metadata, labeller_of(project)
     donated = read_donated_codes(
-        project.read_donated_file(),
+        folder_inputs(project).read_donated_file(),
         schema=schema,
-        embed=project.encoder(private=False).encode,
+        embed=project.inputs.encoder(private=False).encode,
         labeller=labeller,
         settings=settings,
     )
@@ -56,11 +59,11 @@ def run(project: Project) -> None:
         for name in STAMPS:  # if a run needs the values, `fingerprint` removes these stamps
             write_stamp(project.roots.stamps / f"{name}.json", "no values")
         return
-    encode = project.encoder(private=True).encode
+    encode = project.inputs.encoder(private=True).encode
 
     smallest = code_type(schema.domain.values())
 
-    def extract(records: Records) -> NDArray[Any]:
+    def extract(records: PreparedRecords) -> NDArray[Any]:
         codes = codes_of(
             records,
             schema=schema,
@@ -80,4 +83,6 @@ def run(project: Project) -> None:
     tables = [digest_of_file(file, key=key) for file in (train, heldout)]
     for name, digested in zip(STAMPS, (tables, tables[:1]), strict=True):
         digest = keyed_digest(digested, key=key)
-        project.write_stamp(name, digest=digest, within="prepare", stage="extract_metadata")
+        write_private_stamp(
+            project, name, digest=digest, within="prepare", stage="extract_metadata"
+        )

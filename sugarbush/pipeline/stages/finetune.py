@@ -22,13 +22,14 @@ from sugarbush.pipeline.method_output import method_output
 from sugarbush.release.folders import read_metadata
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
+from sugarbush.run.tools import method_inputs
 
 NAME = "finetune"
 
 
 def run(project: Project, method: TrainedMethod) -> None:
     """Train a model or restore a trained model, and release it."""
-    inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
+    inputs = method_inputs(project, method, stage=NAME, metadata=read_metadata(project.roots))
     trained = method.finetune(inputs, forced=wants_new_draw())
     if trained is None:  # only the first process has the model
         return

@@ -19,11 +19,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,21 +31,22 @@ from sugarbush.data.reading import digest_of_files, digest_of_source
 from sugarbush.data.remote import Database, source_of
 from sugarbush.evaluation.first_look import NAMES as LOOK
 from sugarbush.evolution.starts import LABELS, METADATA
-from sugarbush.paths import atomic_file, reading
+from sugarbush.paths import atomic_file
+from sugarbush.pipeline.code import code_digest
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.plan import measured_requests, requests_of_figures
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
-from sugarbush.registry import ENCODERS, GENERATORS, METHODS, METRICS, packages_of
-from sugarbush.release.folders import charges_of_releases
+from sugarbush.release.card_state import has_old_card
+from sugarbush.report.card import CARD_FILE
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import profile_charges
+from sugarbush.run.records import key_of, private_store, snapshots_of
 from sugarbush.settings import Section
 
 NAME = "fingerprint"
-CARD = "release_card.json"
-ROUNDING = 1e-6  # another processor may compute an epsilon that differs by less
-_SHOW_THE_CARD = (CARD, "release_card.md", "release_card.html", "index.html")
 
 
 def run(project: Project, *, only_look: bool = False) -> None:
@@ -73,29 +73,29 @@ def run(project: Project, *, only_look: bool = False) -> None:
             project, [name for name, _ in policy], ", ".join(setting for _, setting in policy)
         ),
     }
-    key = project.key
+    key = key_of(project)
     for name, digest in digests.items():
         keyed = hmac.digest(key, name.encode() + digest, "sha256").hex()
         if name in ("corpus", "policy"):
             keyed = (
-                project.snapshots.seen(name, digest=keyed)
+                snapshots_of(project).seen(name, digest=keyed)
                 if only_look
-                else project.snapshots.of(name, digest=keyed, renew=wants_new_draw())
+                else snapshots_of(project).of(name, digest=keyed, renew=wants_new_draw())
             )
         write_stamp(project.roots.stamps / f"{name}.json", keyed)
     with atomic_file(project.roots.stamps / "settings.json", public=True) as path:
         path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
     forget_digests_without_files(project)
-    if not only_look and has_old_card(project):
+    if not only_look and has_old_card(project.roots, settings.privacy, project.ledger()):
         # without a card, DVC writes the report again
-        (project.roots.published / CARD).unlink(missing_ok=True)
+        (project.roots.published / CARD_FILE).unlink(missing_ok=True)
 
 
 def _warn_of_another_project(project: Project) -> None:
     """Print a warning if another project has changed the name of the training texts."""
     stamp = project.roots.stamps / "train_texts.json"
     own = read_stamp(stamp, left_by="prepare") if stamp.exists() else None
-    if own is not None and project.snapshots.now("train_texts") not in (None, own):
+    if own is not None and snapshots_of(project).now("train_texts") not in (None, own):
         print(
             f"{NAME}: another project or experiment has run on dataset '{project.dataset}' with "
             "other files or settings since this project's last run. So this run draws new "
@@ -115,61 +115,6 @@ def _say_if_code_changed(base: Path) -> None:
         )
 
 
-def has_old_card(project: Project) -> bool:
-    """Return whether a public file shows a card of another state of the ledger, or of another
-    ledger, or a card without a charge of a released folder. The totals on such a card may be too
-    small. The times of the files say nothing: DVC and git restore old files with new times."""
-    head, folder = project.ledger().head(), project.roots.published
-    shown = {
-        name: path.read_text("utf-8", "replace")
-        for name in _SHOW_THE_CARD
-        if (path := folder / name).exists()
-    }
-    charges = charges_of_releases(project.roots, project.settings.privacy)
-    lacks_charge = CARD in shown and any(
-        f'"id": "{i}"' not in shown[CARD] and f'"id": {i},' not in shown[CARD] for i in charges
-    )
-    return lacks_charge or any(head not in text for text in shown.values())
-
-
-def states_too_little(project: Project) -> bool:
-    """Return whether the card in reports/public states a smaller epsilon than the ledger gives.
-
-    An earlier version may have counted less, or somebody changed the file. Computing the total may
-    take seconds.
-    """
-    from sugarbush.pipeline.own_charges import spending_of_project  # slow
-
-    path = project.roots.published / CARD
-    spending = spending_of_project(project) if path.exists() else None
-    if spending is None:
-        return False
-    with reading(path, advice="Write it again with: sugarbush run"):
-        card = json.loads(path.read_text(encoding="utf-8"))
-        stated = float(card["promise"]["epsilon"]), float(card["budget"]["dataset_total_epsilon"])
-    computed = spending.epsilon, spending.total
-    return any(
-        not own >= exact * (1 - ROUNDING) for own, exact in zip(stated, computed, strict=True)
-    )
-
-
-def old_card_notice(project: Project) -> str | None:
-    """Return a warning if the totals on the card may be too small, or None."""
-    ledger = project.ledger()
-    is_here = ledger.path.exists()
-    if not has_old_card(project) and not (is_here and states_too_little(project)):
-        return None
-    if is_here:
-        return (
-            "this card is older than the ledger or belongs to another ledger, so its totals may be "
-            "too small. For a new card, run: sugarbush run"
-        )
-    return (
-        f"the ledger of dataset '{ledger.dataset}' is not on this machine, so it is unknown "
-        "whether this card counts all charges"
-    )
-
-
 def resolved_settings(project: Project) -> dict[str, Any]:
     """Return the content of settings.json. All values are public, because DVC sees them."""
     return {
@@ -180,29 +125,9 @@ def resolved_settings(project: Project) -> dict[str, Any]:
     }
 
 
-def code_digest() -> str:
-    """Return a digest of all files of Sugarbush and of the packages with plug-ins, and of the
-    versions of these packages.
-
-    A list of the modules that a stage uses would be wrong after the next import. Almost every stage
-    uses almost every module, so one digest makes no more stages stale than exact lists would.
-    """
-    plugins = {
-        module: package
-        for group in (GENERATORS, METHODS, ENCODERS, METRICS)
-        for module, package in packages_of(group).items()
-    }
-    whole = hashlib.sha256(json.dumps(plugins, sort_keys=True).encode())
-    for module in sorted({"sugarbush", *plugins}):
-        for name, path in sorted(_files(module)):
-            content = path.read_bytes()
-            whole.update(f"{module} {name} {len(content)}\0".encode() + content)
-    return whole.hexdigest()[:16]
-
-
 def forget_digests_without_files(project: Project) -> None:
     """Remove the stamps of missing private files, because DVC cannot see these files."""
-    store, stamps = project.private, project.roots.stamps
+    store, stamps = private_store(project), project.roots.stamps
     needs = {
         "prepare": store.bounds_file,
         "train_texts": store.prepared_file(TRAIN),
@@ -253,8 +178,8 @@ def _plan(project: Project) -> dict[str, Any]:
         privacy=project.settings.privacy.model_dump(mode="json"),
         requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
         methods={method.name: method.output_settings() for method in project.settings.chosen},
-        measured=[asdict(request) for request in project.measured_requests],
-        profile=project.profile_charges,
+        measured=[asdict(request) for request in measured_requests(project)],
+        profile=profile_charges(project),
         code=code_digest(),
         library=version("dp-accounting"),
     )
@@ -279,7 +204,7 @@ def _computed_plan(project: Project) -> dict[str, Any]:
         ]
         for method in project.settings.chosen
     }
-    figures = [_allocation(plan, request.name) for request in project.figure_requests]
+    figures = [_allocation(plan, request.name) for request in requests_of_figures(project)]
     look = [_allocation(plan, name) for name in LOOK if plan.holds(name)]
     return {"look": look, "metadata": shared, "by_method": by_method, "figures": figures}
 
@@ -289,18 +214,3 @@ def _allocation(plan: BudgetPlan, name: str) -> dict[str, Any] | None:
         return None
     part: BudgetAllocation = plan.of(name)
     return {"name": name, "mu": part.mu, "count": part.count, "sensitivity": part.sensitivity}
-
-
-def _files(module: str) -> Iterator[tuple[str, Path]]:
-    """Yield each file of a module or package with its name there: code, templates, word lists."""
-    spec = find_spec(module)
-    if spec is None:
-        return
-    for folder in map(Path, spec.submodule_search_locations or ()):
-        for path in folder.rglob("*"):
-            name = path.relative_to(folder)
-            hidden = any(part.startswith((".", "__pycache__")) for part in name.parts)
-            if path.is_file() and not hidden:
-                yield name.as_posix(), path
-    if spec.submodule_search_locations is None and spec.origin is not None:
-        yield Path(spec.origin).name, Path(spec.origin)

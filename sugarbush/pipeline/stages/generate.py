@@ -22,6 +22,7 @@ from sugarbush.release.folders import (
 )
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
+from sugarbush.run.tools import method_inputs
 
 NAME = "generate"
 
@@ -30,7 +31,7 @@ def run(project: Project, method: TrainedMethod) -> None:
     """Sample codes, and write a text for each row of codes."""
     folder = method_folder(project.roots, method, "finetune")
     require(folder / FILE, left_by=f"finetune@{method.name}")
-    inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
+    inputs = method_inputs(project, method, stage=NAME, metadata=read_metadata(project.roots))
     model = restored(folder, folder)
     final = generated(method, inputs, model, forced=wants_new_draw())
     write_final_set(project, method, NAME, final)

@@ -13,6 +13,7 @@ from sugarbush.pipeline.method_stages import first_candidates
 from sugarbush.rehearsal.preflight import preflight
 from sugarbush.release.folders import read_metadata
 from sugarbush.run.context import Project
+from sugarbush.run.tools import method_inputs
 
 NAME = "initialise"
 
@@ -22,6 +23,6 @@ def run(project: Project, method: PartsMethod) -> None:
     if method.stays_private:
         preflight(project)
     metadata = read_metadata(project.roots)
-    inputs = project.method_inputs(method, stage=NAME, metadata=metadata)
+    inputs = method_inputs(project, method, stage=NAME, metadata=metadata)
     first = first_candidates(method, inputs)
     write_first_candidates(project, method, first)

@@ -15,7 +15,7 @@ from typing import Any
 
 from sugarbush.examples.corpus import write_example
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.stages.fingerprint import code_digest
+from sugarbush.pipeline.code import code_digest
 from sugarbush.run.context import Project
 
 _MADE_OF = "made_of.json"

@@ -13,17 +13,23 @@ Spends   nothing. The id of a record (or its user) alone decides which part gets
 
 from __future__ import annotations
 
+from sugarbush.pipeline.stamps import write_private_stamp
 from sugarbush.preparation.corpus import read_corpus
 from sugarbush.run.context import Project
+from sugarbush.run.records import key_of, private_store
 
 
 def run(project: Project) -> None:
     """Write both parts, the keyed fingerprint of the corpus, and the stamps that DVC sees."""
-    store = project.private
+    store = private_store(project)
     corpus = read_corpus(project, engine=store.engine)
-    with store.saving_prepared(key=project.key) as files:
+    with store.saving_prepared(key=key_of(project)) as files:
         digests = corpus.write(files, store.engine)
         files.finish(fingerprint=corpus.fingerprint, tally=corpus.tally, bounds=corpus.bounds)
     store.store_digest(digests.records)
-    project.write_stamp("prepare", digest=digests.records, within="corpus", stage="prepare")
-    project.write_stamp("train_texts", digest=digests.texts, within="corpus", stage="prepare")
+    write_private_stamp(
+        project, "prepare", digest=digests.records, within="corpus", stage="prepare"
+    )
+    write_private_stamp(
+        project, "train_texts", digest=digests.texts, within="corpus", stage="prepare"
+    )

@@ -21,6 +21,7 @@ from sugarbush.pipeline.graph import STAGES
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
+from sugarbush.run.records import corpus_of
 from tests.integration.project import SMALL_EVOLUTION, Checkout
 from tests.pipelines import copied, opened, run_pipeline, write_persons
 from tests.unit.pipeline.small_project import write_project
@@ -134,7 +135,7 @@ def test_training_refuses_the_records_of_other_settings(
 def test_noise_covers_every_record_of_a_user(trained: Checkout) -> None:
     checkout = trained
     with opened(checkout) as project:
-        corpus = project.corpus
+        corpus = corpus_of(project)
         session = corpus.session(ledger=project.ledger(), stage="s", run="r")
         most = max(pd.Series(corpus.users()._per_unit).value_counts())
     assert most <= session.records_per_unit == AT_MOST
@@ -169,7 +170,7 @@ def test_the_ledger_must_have_the_unit_of_the_records(prepared: Checkout) -> Non
                 delta=1e-6, user_column=column,
             )  # fmt: skip
             with pytest.raises(PrivacyError, match="but the records were prepared for unit user"):
-                project.corpus.session(ledger=ledger, stage="s", run="r")
+                corpus_of(project).session(ledger=ledger, stage="s", run="r")
 
 
 def test_the_card_describes_the_units_of_the_released_folders(

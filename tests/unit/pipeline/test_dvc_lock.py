@@ -16,6 +16,8 @@ from dvc.repo import Repo
 from sugarbush.errors import LedgerError
 from sugarbush.pipeline.dvc_lock import COPY, LOCK, RUNNING, copy_lock, restore_lock
 from sugarbush.pipeline.flow import run_dvc
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
+from sugarbush.run.records import snapshots_of
 from tests.unit.pipeline.small_project import write_project
 from tests.unit.pipeline.test_foreign_releases import write_lock
 
@@ -101,7 +103,7 @@ def test_no_cut_of_the_lock_makes_a_release_of_this_machine_look_foreign(
     """A part of the file may be valid, but lack the name of the texts that a stage read."""
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     project = write_project(base)
-    name = project.snapshots.of("train_texts", digest="1")
+    name = snapshots_of(project).of("train_texts", digest="1")
     write_lock(base, name)
     grown = yaml.safe_load((base / LOCK).read_text())
     entry = grown["stages"]["evolve@maple"]  # DVC writes the outputs last
@@ -114,17 +116,17 @@ def test_no_cut_of_the_lock_makes_a_release_of_this_machine_look_foreign(
         grown["stages"][again] = entry | {"outs": [entry["outs"][0] | {"nfiles": 2}]}
     (base / LOCK).write_text(yaml.safe_dump(grown, sort_keys=False))
     whole = (base / LOCK).read_bytes()
-    project.refuse_foreign_releases()
+    refuse_foreign_releases(project)
     foreign = 0
     lines = itertools.accumulate(map(len, whole.splitlines(keepends=True)))
     for size in sorted({*lines, *range(0, len(whole), 17)}):
         (base / LOCK).write_bytes(whole[:size])
         try:
-            project.refuse_foreign_releases()
+            refuse_foreign_releases(project)
         except LedgerError:
             foreign += 1
             restore_lock(base)
-            project.refuse_foreign_releases()
+            refuse_foreign_releases(project)
             assert (base / LOCK).read_bytes() == first
     assert foreign > 10  # cuts that the next run would refuse without the copy
     (base / LOCK).write_bytes(whole)

@@ -20,6 +20,7 @@ from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import extract_metadata, prepare
 from sugarbush.pipeline.stages.fingerprint import forget_digests_without_files
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 from tests.settings import params
 
 WORDS = {"lamp": 0, "chair": 1}
@@ -157,7 +158,7 @@ def test_no_text_is_embedded_twice_and_no_private_one_by_the_public_encoder(
 def test_later_stages_read_texts_as_this_one_did(tmp_path: Path, watched: Watched) -> None:
     own = project(tmp_path, donated=labelled())
     extract_metadata.run(own)
-    embed = own.encoder(private=False).encode
+    embed = own.inputs.encoder(private=False).encode
     readers = load_readers(tmp_path / "data/public/donated", own.schema, embed=embed)
     assert readers["product"].offsets[0] > readers["product"].offsets[1]
     texts = [record["text"] for record in letters(10, first=300)]
@@ -196,9 +197,9 @@ def test_records_get_values_only_if_a_method_a_metric_or_an_audit_uses_them(
         forget_digests_without_files(now)
         if not (stamps / "train_codes.json").exists():  # DVC runs the stage if a stamp is missing
             extract_metadata.run(now)
-        written = now.private.codes_file(TRAIN).exists()
-        assert now.private.codes_file(HELDOUT).exists() == written
-        return written, now.data_names()["codes"]
+        written = private_store(now).codes_file(TRAIN).exists()
+        assert private_store(now).codes_file(HELDOUT).exists() == written
+        return written, now.inputs.names()["codes"]
 
     crt = {"methods": MethodsSection.of("crt")}
     assert extracted(**crt)[0] is False

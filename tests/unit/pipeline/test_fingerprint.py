@@ -8,9 +8,13 @@ import pytest
 from sugarbush.errors import InputError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint
+from sugarbush.pipeline.stamps import write_private_stamp
 from sugarbush.privacy.events import GaussianDp
+from sugarbush.release.card_state import has_old_card
 from sugarbush.release.folders import write_release
+from sugarbush.report.card import CARD_FILE
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 from sugarbush.run.settings import ProjectSettings
 from tests.integration.project import SCHEMA, as_lines, letters
 from tests.settings import params
@@ -213,6 +217,10 @@ def write_card(project: Project) -> dict[str, Path]:
     return files
 
 
+def is_old(project: Project) -> bool:
+    return has_old_card(project.roots, project.settings.privacy, project.ledger())
+
+
 def charge(project: Project) -> None:
     project.ledger().charge(GaussianDp(mu=0.1), stage="evolve", run="r")
 
@@ -223,15 +231,15 @@ def test_a_card_of_an_earlier_state_of_the_ledger_is_written_again(base: Path) -
     charge(project)
     files = write_card(project)
     fingerprint.run(project)
-    assert files[fingerprint.CARD].exists()
+    assert files[CARD_FILE].exists()
     charge(project)
     later = project.ledger().path.stat().st_mtime + 100
     for file in files.values():
         os.utime(file, (later, later))
     fingerprint.run(project, only_look=True)
-    assert files[fingerprint.CARD].exists() and fingerprint.has_old_card(project)
+    assert files[CARD_FILE].exists() and is_old(project)
     fingerprint.run(project)
-    assert not files[fingerprint.CARD].exists()
+    assert not files[CARD_FILE].exists()
 
 
 @pytest.mark.parametrize("name", SHOW_THE_CARD)
@@ -241,10 +249,10 @@ def test_every_public_file_with_the_card_is_compared_with_the_ledger(base: Path,
     old = write_card(project)[name].read_text()
     charge(project)
     files = write_card(project)
-    assert not fingerprint.has_old_card(project)
+    assert not is_old(project)
     for content in (old, "a card of an earlier version"):
         files[name].write_text(content)
-        assert fingerprint.has_old_card(project)
+        assert is_old(project)
 
 
 def test_a_card_of_another_dataset_is_old(base: Path) -> None:
@@ -252,22 +260,22 @@ def test_a_card_of_another_dataset_is_old(base: Path) -> None:
     charge(project)
     write_card(project)
     other = open_project(base, settings=own(dataset="parcels"))
-    assert fingerprint.has_old_card(other)
+    assert is_old(other)
     charge(other)
-    assert fingerprint.has_old_card(other) and not fingerprint.has_old_card(project)
+    assert is_old(other) and not is_old(project)
 
 
 def test_two_projects_with_one_dataset_are_warned(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = open_project(base, settings=own())
-    project.private.folder("prepared")
+    private_store(project).folder("prepared")
     (base / "data/private/prepared/train.parquet").touch()
-    project.write_stamp("train_texts", digest="a", within="corpus", stage="prepare")
+    write_private_stamp(project, "train_texts", digest="a", within="corpus", stage="prepare")
     fingerprint.run(project)
     assert not capsys.readouterr().out
     other = open_project(base.parent / "other", settings=own())
-    other.write_stamp("train_texts", digest="b", within="corpus", stage="prepare")
+    write_private_stamp(other, "train_texts", digest="b", within="corpus", stage="prepare")
     fingerprint.run(project, only_look=True)
     assert not capsys.readouterr().out
     fingerprint.run(project)
@@ -286,8 +294,8 @@ def test_a_card_without_a_charge_of_a_released_folder_is_old(base: Path) -> None
         folder, stage="evolve", ledger_ids=[entry.id], run="r", privacy=project.settings.privacy,
         ledger=project.ledger(),
     )  # fmt: skip
-    assert fingerprint.has_old_card(project)
+    assert is_old(project)
     head = project.ledger().head()
     card = {"ledger_head": head, "events": [{"id": entry.id}]}
-    files[fingerprint.CARD].write_text(json.dumps(card, indent=2))
-    assert not fingerprint.has_old_card(project)
+    files[CARD_FILE].write_text(json.dumps(card, indent=2))
+    assert not is_old(project)

@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from sugarbush.errors import LedgerError
+from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.run_stage import execute
 from sugarbush.project.check import checks
 from sugarbush.project.run import run
+from sugarbush.run.records import snapshots_of
 from tests.settings import params
 from tests.unit.pipeline.small_project import write_project
 
@@ -68,7 +70,7 @@ def change_lock(base: Path, stage: str, **changes: Any) -> None:
 
 
 def refuse(base: Path) -> None:
-    open_project(base).refuse_foreign_releases()
+    refuse_foreign_releases(open_project(base))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_every_stage_and_command_refuses_before_any_charge(base: Path, foreign: 
 
 @pytest.mark.parametrize("stage", ["synthesize_metadata", "evolve@maple", "finetune@dpft"])
 def test_a_release_of_another_state_folder_in_dvc_lock_is_refused(base: Path, stage: str) -> None:
-    names = open_project(base).snapshots
+    names = snapshots_of(open_project(base))
     mine = names.of("train_texts", digest="a")
     write_lock(base, mine, stage)
     refuse(base)
@@ -162,7 +164,7 @@ def test_public_data_need_no_ledger_of_another_machine(
         fields["prepare__file"] = "letters.jsonl"
     project = open_project(tmp_path, settings=params(**fields))
     write_lock(tmp_path, "a name of another machine", purpose=purpose)
-    project.refuse_foreign_releases()
+    refuse_foreign_releases(project)
 
 
 @pytest.mark.parametrize(

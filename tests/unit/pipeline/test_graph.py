@@ -33,14 +33,17 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named
 from sugarbush.pipeline.metadata import MetadataRequest
+from sugarbush.pipeline.plan import plan_of
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy import budget
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan, Subsampling
 from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.privacy.settings import Purpose
 from sugarbush.rehearsal.rehearse import require_rehearsal
-from sugarbush.run.context import Project
+from sugarbush.run.context import Gate, Project
+from sugarbush.run.inputs import FolderInputs
 from sugarbush.run.settings import ProjectSettings
+from sugarbush.run.tools import method_inputs
 from sugarbush.settings import Section, _NotInOutput
 from tests.settings import ROOT, params
 
@@ -128,11 +131,11 @@ def with_subsampling(
     return replace(plan, allocations=tuple(map(known, plan.allocations)))
 
 
-class PreparedProject(Project):
-    """A project with records that were prepared for its settings."""
+class PreparedInputs(FolderInputs):
+    """Records that were prepared for the settings."""
 
-    def _records(self) -> CorpusInMemory:
-        bounds = self.settings.contribution_bounds
+    def records(self) -> CorpusInMemory:
+        bounds = self._settings.contribution_bounds
         return CorpusInMemory({}, {}, fingerprint=(), bounds=bounds)
 
 
@@ -147,7 +150,7 @@ class World:
         project = self._project(settings)
         found: dict[str, Mapping[str, Any]] = {"metadata": MetadataRequest(project).cache_key()}
         for method in settings.chosen:
-            inputs = project.method_inputs(method, stage="evolve", metadata=METADATA)
+            inputs = method_inputs(project, method, stage="evolve", metadata=METADATA)
             # CRT restores no results: its checkpoints are deleted when it ends.
             if method.name != "crt":
                 found[method.name] = _key_of(method, inputs)
@@ -165,9 +168,12 @@ class World:
         return found
 
     def _project(self, settings: ProjectSettings) -> Project:
-        project = PreparedProject(self._base, settings=settings, rehearse=require_rehearsal)
-        project.__dict__["schema"] = SCHEMA
-        return project
+        return Project(
+            self._base,
+            settings,
+            inputs=PreparedInputs(self._base, settings, schema=SCHEMA),
+            gate=Gate(rehearse=require_rehearsal, plan=plan_of),
+        )
 
 
 def _key_of(method: Method, inputs: MethodInputs) -> Mapping[str, Any]:

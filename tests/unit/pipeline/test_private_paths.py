@@ -14,10 +14,12 @@ from sugarbush.embedding.encoder import BUNDLED, model_folder
 from sugarbush.generators.interface import GeneratorFacts
 from sugarbush.methods.maple import Maple
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.release_facts import _shown_settings, _without_paths, release_facts
 from sugarbush.privacy.settings import Purpose
 from sugarbush.rehearsal.rehearse import require_good_rehearsal
-from sugarbush.report.card import card_json, card_markdown, release_card
+from sugarbush.release.facts import ReleaseContents, _shown_settings, _without_paths, release_facts
+from sugarbush.report.card import card_json
+from sugarbush.report.card_files import card_markdown
+from sugarbush.report.card_values import release_card
 from sugarbush.training.dpsgd import models
 from tests.settings import params
 from tests.unit.pipeline.small_project import run_stages, write_project
@@ -40,16 +42,14 @@ def card_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> di
     facts = release_facts(
         project.settings,
         SCHEMA,
+        ReleaseContents(texts={}, donated=3, engine="sugarbush"),
         ledger=project.ledger(),
         ledger_ids=[],
-        donated=3,
-        engine="sugarbush",
         plan=project.plan,
-        texts={},
     )
     card = release_card(facts)
     assert MARK not in card_json(card) + card_markdown(card)
-    return card
+    return card.to_json()
 
 
 @pytest.mark.parametrize("folder", [f"/models/{MARK}", f"~/{MARK}", MARK, f"C:\\{MARK}"])

@@ -15,9 +15,11 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.opening import open_project
+from sugarbush.pipeline.plan import plan_of
 from sugarbush.privacy.unit import ContributionBounds
 from sugarbush.rehearsal.rehearse import require_rehearsal
-from sugarbush.run.context import Project
+from sugarbush.run.context import Gate, Project
+from sugarbush.run.inputs import FolderInputs
 from tests.settings import params
 
 NAMES = ("a", "b", "c")
@@ -34,18 +36,14 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
 
 
-class SmallProject(Project):
-    """A project in memory with forty equal records."""
+class SmallInputs(FolderInputs):
+    """Forty equal records in memory."""
 
-    schema = SCHEMA
-    corpus = CorpusInMemory(
-        {},
-        {"train": pd.DataFrame(np.zeros((40, 3), dtype=np.int64), columns=list(NAMES))},
-        fingerprint=("f",),
-        bounds=ContributionBounds(),
-    )
+    def records(self) -> CorpusInMemory:
+        codes = pd.DataFrame(np.zeros((40, 3), dtype=np.int64), columns=list(NAMES))
+        return CorpusInMemory({}, {"train": codes}, fingerprint=("f",), bounds=ContributionBounds())
 
-    def data_names(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         return {"codes": "d"}
 
 
@@ -54,7 +52,13 @@ def drawn(base: Path, **changes: Any) -> pd.DataFrame:
 
     The `attrs` of the frame contain a description of the table.
     """
-    project = SmallProject(base, settings=params(**changes), rehearse=require_rehearsal)
+    settings = params(**changes)
+    project = Project(
+        base,
+        settings,
+        inputs=SmallInputs(base, settings, schema=SCHEMA),
+        gate=Gate(rehearse=require_rehearsal, plan=plan_of),
+    )
     (folder,) = MetadataRequest(project).release(forced=False).folders
     frame = pd.read_parquet(folder / "rows.parquet")
     frame.attrs["table"] = json.loads((folder / "table.json").read_text())

@@ -25,6 +25,7 @@ from sugarbush.privacy.events import (
     ThresholdedGaussian,
 )
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import profile_charges
 from tests.settings import params
 from tests.unit.pipeline.small_project import run_stages, write_project
 
@@ -108,11 +109,11 @@ def test_training_gets_what_a_profile_leaves(
     together = epsilon([*profile, *plan.planned.events], delta=DELTA)
     assert 0.99 * of_run < together <= of_run
     ledger, planned = project.ledger(rehearse=False), plan.planned
-    total = ledger.epsilon_with(project.profile_charges, (planned.events, planned))
+    total = ledger.epsilon_with(profile_charges(project), (planned.events, planned))
     assert 0.99 * of_run < total <= of_run
     # a method whose mechanisms are all Gaussian gets the same
     gaussian = project_of(base, "mosaic", of_run=of_run)
-    assert gaussian.profile_charges == project.profile_charges
+    assert profile_charges(gaussian) == profile_charges(project)
     assert plan.epsilon == pytest.approx(gaussian.plan.epsilon, rel=0.01)
 
 

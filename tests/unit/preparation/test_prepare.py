@@ -198,8 +198,7 @@ def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[list[Reco
     schema = Schema(
         subject="letters", attributes=(Attribute(name="day", column="at", **attribute),)
     )
-    project = open_project(folder, settings=settings)
-    project.__dict__["schema"] = schema
+    project = open_project(folder, settings=settings, schema=schema)
     return list(read_corpus(project).records()), schema
 
 

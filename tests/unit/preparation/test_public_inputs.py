@@ -21,8 +21,10 @@ from sugarbush.pipeline.stages import fingerprint, make_example, prepare
 from sugarbush.pipeline.stages.report import internal_of
 from sugarbush.project.check import checks
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 from tests.integration.project import TINY_ENCODER, as_lines
 from tests.settings import ROOT
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 WORDS = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]
@@ -160,7 +162,7 @@ def test_records_may_be_donated_on_purpose_and_the_internal_report_counts_them(
     (base / "donated.jsonl").write_text(as_lines(RECORDS[:20]))
     run_stages(base, without=frozenset({"report"}))
     project = open_project(base)
-    train = pd.read_parquet(project.private.prepared_file("train"))
+    train = pd.read_parquet(private_store(project).prepared_file("train"))
     assert not set(train["text"]) & {r["text"] for r in RECORDS[:20]}
     assert internal_of(project).removed == 20
 
@@ -171,7 +173,7 @@ def test_short_answers_in_both_files_are_accepted(tmp_path: Path) -> None:
     project = project_with(tmp_path, **pool(file))
     (tmp_path / "letters.jsonl").write_text(as_lines([*RECORDS, *short]))
     prepare.run(project)
-    assert project.private.tally()["public"] == 30
+    assert private_store(project).tally()["public"] == 30
 
 
 @pytest.mark.parametrize("kind", PRIVATE_POOLS)
@@ -191,7 +193,7 @@ def test_the_api_refuses_a_pool_of_private_records(tmp_path: Path, state: Path) 
     pd.DataFrame(RECORDS[:80]).to_csv(tmp_path / "pool.csv")
     writer = sb.Pool(sources=[{"file": str(tmp_path / "pool.csv"), "text_column": "text"}])
     with pytest.raises(InputError, match=r"pool.*contains copies of private records"):
-        sb.synthesize(
+        synthesize_frame(
             pd.DataFrame(RECORDS),
             schema={"subject": "letters", "attributes": [
                 {"name": "product", "column": "product", "values": ["lamp", "chair"]}]},

@@ -32,14 +32,16 @@ from sugarbush.privacy.spending import spending_of
 from sugarbush.profiling import requests as profiling
 from sugarbush.profiling.draft import draft_from_profile, schema_text, style_of, word_counts
 from sugarbush.profiling.page import render_profile
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.requests import profile_of_project
 from sugarbush.profiling.view import share_tables
 from sugarbush.project.create import OwnData
 from sugarbush.project.drafts import write_draft
 from sugarbush.project.profiles import read_profile
 from sugarbush.run.context import Project
+from sugarbush.run.ledgers import profile_charges
 from tests.settings import params
+from tests.synthesized import synthesize_frame
 
 SECRET = "zanzibarine"
 SHOPS = ("north", "south", "west")
@@ -276,11 +278,10 @@ def test_a_run_with_the_schema_stays_within_epsilon_together_with_the_profile(
 ) -> None:
     profile = profile_of_project(project)
     schema = draft_from_profile(profile, subject="letters").schema
-    run = project.with_settings(project.settings)
-    run.__dict__["schema"] = schema
+    run = project.with_settings(project.settings, schema=schema)
     other = run.settings.privacy.model_copy(update={"dataset": "others"})
-    alone = project.with_settings(run.settings.model_copy(update={"privacy": other}))
-    alone.__dict__["schema"] = schema
+    settings = run.settings.model_copy(update={"privacy": other})
+    alone = project.with_settings(settings, schema=schema)
     assert run.plan.epsilon < 0.86 < alone.plan.epsilon <= 1
     for part in run.plan.allocations:
         run.ledger(rehearse=False).charge(part.event, stage="s", run="r", plan=run.plan.planned)
@@ -296,13 +297,11 @@ def test_every_profile_counts_whatever_the_schema_says(project: Project) -> None
             "attributes": [{"name": "shop", "column": "shop", "values": ["north"]}],
         }
     )
-    run = project.with_settings(project.settings)
-    run.__dict__["schema"] = by_hand
-    assert run.profile_charges == tuple(e.id for e in project.ledger().entries())
+    run = project.with_settings(project.settings, schema=by_hand)
+    assert profile_charges(run) == tuple(e.id for e in project.ledger().entries())
     first = run.plan.epsilon
     profile_of_project(project, forced=True)
-    again = project.with_settings(project.settings)
-    again.__dict__["schema"] = by_hand
+    again = project.with_settings(project.settings, schema=by_hand)
     assert again.plan.epsilon < first < 0.86
 
 
@@ -318,13 +317,13 @@ def test_a_profile_that_needs_most_of_epsilon_leaves_the_rest(
         profile__epsilon=of_profile,
     )
     profile_of_project(project)
-    run = project.with_settings(project.settings)
-    run.__dict__["schema"] = Schema.model_validate(
+    by_hand = Schema.model_validate(
         {"subject": "x", "attributes": [{"name": "s", "column": "shop", "values": ["north"]}]}
     )
+    run = project.with_settings(project.settings, schema=by_hand)
     planned = run.plan.planned
     ledger = run.ledger(rehearse=False)
-    total = ledger.epsilon_with(run.profile_charges, (planned.events, planned))
+    total = ledger.epsilon_with(profile_charges(run), (planned.events, planned))
     assert 0.9 * epsilon < total <= epsilon
 
 
@@ -577,7 +576,7 @@ def test_the_api_profiles_a_frame(tmp_path: Path) -> None:
     assert "Profile of letters" in profile._repr_html_()
     profile.save(tmp_path / "saved")
     assert load_schema(tmp_path / "saved" / "schema.yaml").attribute("shop").values
-    read = Profile.from_json((tmp_path / "saved" / "profile.json").read_text())
+    read = ReleasedProfile.from_json((tmp_path / "saved" / "profile.json").read_text())
     assert read == profile.values
     with pytest.raises(InputError, match="no column 'shoe'"):
         sb.profile(table(), **arguments | {"columns": ["shoe"]})
@@ -589,7 +588,7 @@ def test_a_release_counts_the_profile_of_its_schema(tmp_path: Path) -> None:
     profile = sb.profile(
         frame, text="message", privacy=privacy, columns=["shop"], epsilon=0.5, state=tmp_path
     )
-    release = sb.synthesize(
+    release = synthesize_frame(
         frame,
         text="message",
         schema=profile.schema("letters"),

@@ -8,11 +8,12 @@ import pytest
 from rich.console import Console
 
 from sugarbush.cli.budgets import show_budget
+from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.events import GaussianDp, NonPrivate
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from sugarbush.project import budget as budgets
-from sugarbush.run.context import Project
+from sugarbush.run.ledgers import uncapped_ledger
 from tests.settings import params
 
 RUN = (GaussianDp(mu=0.2),)
@@ -89,10 +90,11 @@ def test_charges_in_other_ledgers_of_the_dataset_are_named(
     changes: dict[str, Any] = {"privacy__purpose": "release", "privacy__dataset": "tickets"}
     changes |= {"prepare__file": "letters.jsonl", "prepare__donated": None}
     settings = params(methods=["public"], **changes)
-    project = Project(tmp_path, settings=settings, rehearse=lambda project: None)
+    project = open_project(tmp_path, settings=settings)
+    project.gate.rehearse = lambda project: None
     project.ledger().charge(*RUN, stage="evolve", run="r")
     for _ in range(2):
-        project.uncapped_ledger("confidentiality").charge(NonPrivate(), stage="crt", run="r")
+        uncapped_ledger(project, "confidentiality").charge(NonPrivate(), stage="crt", run="r")
     monkeypatch.setattr(budgets, "would_spend", lambda project: True)
     printed = io.StringIO()
     show_budget(project, Console(file=printed, width=200))

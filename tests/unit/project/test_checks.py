@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.data.class_sums import MOST_VALUES
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.embedding.class_sums import MOST_VALUES
 from sugarbush.generators.openai.address import is_unencrypted, may_use_proxy
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.mosaic import Mosaic

@@ -24,6 +24,7 @@ from sugarbush.project import create as init_module
 from sugarbush.project.local_model import DEFAULT_MODEL
 from sugarbush.project.template import generated_files, project_files
 from sugarbush.run.settings import load_params
+from sugarbush.run.tools import first_length
 from tests.settings import ROOT
 
 CANARY = "canary-7731"
@@ -132,7 +133,7 @@ def test_own_texts_get_a_language_model_with_the_lengths_of_the_donated_texts(
     for part in (DEFAULT_MODEL.name, f"{DEFAULT_MODEL.megabytes} MB", DEFAULT_MODEL.licence):
         assert part in said
     assert settings.initialise.length.words is None  # a run reads them from the donated texts
-    assert set(open_project(folder).first_length().numbers) == {5, 20, 60}
+    assert set(first_length(open_project(folder)).numbers) == {5, 20, 60}
     assert model.max_tokens >= 1.5 * 60
     assert settings.release.texts == 500
 

@@ -44,7 +44,7 @@ def test_with_donated_texts_a_rehearsal_requests_the_values_of_donated_rows(
     project = write_project(tmp_path)
     (tmp_path / "donated.jsonl").write_text(as_lines(letters(20)))
     codes = requested(project)
-    donated = {tuple(row) for row in project.read_examples().codes.tolist()}
+    donated = {tuple(row) for row in project.inputs.examples().codes.tolist()}
     assert {tuple(row) for row in codes.tolist()} <= donated
 
 

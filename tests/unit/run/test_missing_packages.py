@@ -18,7 +18,9 @@ from sugarbush.errors import ParamsError
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.run_stage import execute
 from sugarbush.run.context import Project
+from sugarbush.run.usable_inputs import require_packages, require_usable_project
 from tests.integration.project import SCHEMA
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import write_project
 
 FIRST = [stage for stage in STAGES if stage.name in ("fingerprint", "prepare")]
@@ -87,7 +89,7 @@ def test_a_missing_package_is_refused_before_a_record_is_read(
         with pytest.raises(ParamsError, match=expected):
             execute(stage, project)
     with pytest.raises(ParamsError, match=expected):
-        project.require_usable_inputs()
+        require_usable_project(project)
     monkeypatch.chdir(project.base)
     checked = CliRunner().invoke(app, ["check"])
     assert checked.exit_code == ParamsError.exit_code
@@ -115,7 +117,7 @@ def test_the_python_api_refuses_a_missing_package_before_the_frame_is_read(
     hide(package)
     frame = pd.DataFrame({"unread": ["a frame without the columns of the schema"] * 200})
     with pytest.raises(ParamsError, match=rf"package {package}\. In a clone: .*\[gguf\]"):
-        sb.synthesize(
+        synthesize_frame(
             frame, text="text", schema=SCHEMA, state=tmp_path,
             generator=sb.HuggingFace(model="tiny.gguf"), privacy=sb.Privacy(dataset="letters"),
         )  # fmt: skip
@@ -126,4 +128,4 @@ def test_settings_that_need_no_package_are_not_refused(
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     project = without_records(tmp_path, monkeypatch)
-    project.require_packages()
+    require_packages(project.settings, project.base)
