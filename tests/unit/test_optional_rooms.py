@@ -133,10 +133,8 @@ ROOMS = [
         package="redactor", group=DETECTORS, name="learned", program=REDACTOR,
         importers=frozenset({
             "sugarbush/__init__.py",  # for type checkers; the name is found when it is used
-            "sugarbush/cli/redaction.py",
             "research/leakage/grid.py",  # only for a grid that names the detector
         }),
-        with_it=("sugarbush/cli/redaction.py",),
     ),
     Room(package="tracking", group=STAGE_OBSERVERS, name="tracking", program=TRACKING),
     Room(package="batch_files", group=CALL_MODES, name="batch", program=BATCH_FILES),

@@ -37,8 +37,7 @@ def card_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> di
     fixed: dict[str, Any] = {"privacy__purpose": Purpose.RELEASE.value}
     fixed |= {"prepare__file": f"{MARK}/letters.jsonl", "prepare__donated": f"{MARK}/own.jsonl"}
     fixed |= {"prepare__schema": f"/data/{MARK}/letters.yaml", "privacy__dataset": "letters"}
-    project = open_project(folder, settings=params(**(fixed | changes)))
-    project.schema = SCHEMA  # there is no file; the plan needs it
+    project = open_project(folder, settings=params(**(fixed | changes)), schema=SCHEMA)
     facts = release_facts(
         project.settings,
         SCHEMA,
