@@ -2,4 +2,5 @@
 
 from sugarbush.cli.main import app
 
-app()
+if __name__ == "__main__":
+    app()

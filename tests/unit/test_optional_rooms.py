@@ -116,8 +116,7 @@ BATCH_FILES = """
 class Room:
     """An optional package, its entry point, and the program that uses Sugarbush without it.
 
-    `importers` are the files that may import the package, and `with_it` those that are deleted with
-    it.
+    `importers` are the files that may import the package.
     """
 
     package: str
@@ -125,7 +124,6 @@ class Room:
     name: str
     program: str
     importers: frozenset[str] = field(default=frozenset())
-    with_it: tuple[str, ...] = ()
 
 
 ROOMS = [
@@ -148,8 +146,6 @@ def copy_without(room: Room, target: Path) -> Path:
         ROOT / "sugarbush", target / "sugarbush", ignore=shutil.ignore_patterns("__pycache__")
     )
     shutil.rmtree(target / "sugarbush" / room.package)
-    for file in room.with_it:
-        (target / file).unlink()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     info = target / "sugarbush-0.dist-info"
     info.mkdir()

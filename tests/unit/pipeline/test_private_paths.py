@@ -125,7 +125,7 @@ def test_no_public_file_of_a_release_names_a_private_folder(
     tokenizer = models.train_tokenizer(texts, vocabulary=300)
     shape = models.ModelShape(layers=1, width=16, heads=2, context=64)
     models.save(models.new_model(tokenizer, shape, seed=1), tokenizer, own / "start")
-    project = write_project(
+    write_project(
         base,
         methods=["maple", "dpft"],
         embedding__model=str(own / "encoder"),
@@ -142,6 +142,7 @@ def test_no_public_file_of_a_release_names_a_private_folder(
         given.rename(own / given.name)
         fields["prepare"][name] = str(own / given.name)
     (base / "params.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
+    project = open_project(base)
     require_good_rehearsal(project, accept=True)  # words in random order are no letters
     run_stages(base, without=frozenset({"evaluate"}))
     roots = project.roots
