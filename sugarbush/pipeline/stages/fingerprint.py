@@ -20,11 +20,8 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files, digest_of_source
@@ -35,14 +32,12 @@ from sugarbush.paths import atomic_file
 from sugarbush.pipeline.code import code_digest
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.plan import measured_requests, requests_of_figures
+from sugarbush.pipeline.plan import requests_of_figures, store_plan
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
-from sugarbush.privacy.results import digest_of
 from sugarbush.release.card_state import has_old_card
 from sugarbush.report.card import CARD_FILE
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
-from sugarbush.run.ledgers import profile_charges
 from sugarbush.run.records import key_of, private_store, snapshots_of
 from sugarbush.settings import Section
 
@@ -168,33 +163,8 @@ def _selections(sections: Iterable[Section]) -> bytes:
 
 
 def _plan(project: Project) -> dict[str, Any]:
-    """Return the planned noise: a list for stage synthesize_metadata, and a list for each method.
-
-    The last plan is stored in `.cache`, because planning takes most of the time of a run without
-    changes. The stored plan only decides which stages are stale. A stage that draws noise computes
-    its own plan.
-    """
-    key = digest_of(
-        privacy=project.settings.privacy.model_dump(mode="json"),
-        requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
-        methods={method.name: method.output_settings() for method in project.settings.chosen},
-        measured=[asdict(request) for request in measured_requests(project)],
-        profile=profile_charges(project),
-        code=code_digest(),
-        library=version("dp-accounting"),
-    )
-    file = project.base / ".cache" / "plan.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):  # no plan is stored
-        if (kept := json.loads(file.read_text()))["key"] == key:
-            return cast(dict[str, Any], kept["plan"])
-    plan = _computed_plan(project)
-    with atomic_file(file) as path:
-        path.write_text(json.dumps({"key": key, "plan": plan}))
-    return plan
-
-
-def _computed_plan(project: Project) -> dict[str, Any]:
-    plan = project.plan
+    """Return the planned noise of each stage that draws noise."""
+    plan = store_plan(project)
     shared = [_allocation(plan, name) for name in (METADATA, LABELS)]
     by_method = {
         method.name: [

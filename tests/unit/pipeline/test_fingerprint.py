@@ -9,6 +9,7 @@ from sugarbush.errors import InputError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.pipeline.stamps import write_private_stamp
+from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.release.card_state import has_old_card
 from sugarbush.release.folders import write_release
@@ -144,6 +145,14 @@ def test_an_experiments_copy_finds_files_that_git_does_not_track(base: Path) -> 
     assert stamps(copy, own()) == before
 
 
+class ComputedAgainError(Exception):
+    pass
+
+
+def computed_again(project: Project) -> BudgetPlan:
+    raise ComputedAgainError
+
+
 def test_the_kept_plan_is_used_for_equal_settings_only(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +160,7 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
         return fingerprint.resolved_settings(open_project(base, settings=own(**changes)))["plan"]
 
     computed = plan()
-    monkeypatch.setattr(fingerprint, "_computed_plan", lambda project: "computed again")
+    monkeypatch.setattr("sugarbush.pipeline.plan.plan_of", computed_again)
     assert plan() == computed
     for changes in (
         {"privacy__epsilon": 2.0},
@@ -159,11 +168,12 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
         {"methods__maple__rounds": 3},
         {"methods": ["augpe"]},
     ):
-        plan()
-        assert plan(**changes) == "computed again", changes
+        with pytest.raises(ComputedAgainError):
+            plan(**changes)
     for damaged in ("", "{", "[]", '{"key": 1}'):
         (base / ".cache/plan.json").write_text(damaged)
-        assert plan() == "computed again"
+        with pytest.raises(ComputedAgainError):
+            plan()
 
 
 def policy(base: Path, **changes: Any) -> str:
