@@ -140,7 +140,9 @@ class BenchmarkDataset:
         method = own.method(variant.method)
         kind = variant.kind or type(method)
         method = kind(**{**method.model_dump(), **variant.evolution})
-        spends = {"privacy": {"epsilon": epsilon}} if 0 < epsilon < np.inf else {}
+        privacy = dict(variant.settings.get("privacy", {}))
+        if 0 < epsilon < np.inf:
+            privacy["epsilon"] = epsilon
         with tempfile.TemporaryDirectory(prefix="sugarbush-benchmark-", dir=_MEMORY) as scratch:
             state = Path(scratch) if self._state is None else self._state
             return sb.synthesize(
@@ -148,7 +150,7 @@ class BenchmarkDataset:
                 method=method,
                 seed=seed,
                 texts=texts,
-                settings={**variant.settings, **spends},
+                settings={**variant.settings, "privacy": privacy},
             )
 
     def measured(
