@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 
 from sugarbush.closed_output import output_may_close
 from sugarbush.pipeline.dvc_lock import copy_lock
-from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.stage import Stage
-from sugarbush.run.observers import StageExecution, observed
-from sugarbush.run.records import require_prepared
-from sugarbush.run.usable_inputs import require_packages, require_usable_project
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.methods.interface import Method
     from sugarbush.run.context import Project
+    from sugarbush.run.observers import StageExecution
 
 
 def execute(stage: Stage, project: Project, method: Method | None = None) -> None:
@@ -30,6 +27,12 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
     if not stage.is_needed(project.settings, method):
         stage.skip(project.base, method)
         return
+    # Slow imports, which a skipped stage does not need.
+    from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
+    from sugarbush.run.observers import observed
+    from sugarbush.run.records import require_prepared
+    from sugarbush.run.usable_inputs import require_packages, require_usable_project
+
     require_packages(project.settings, project.base)
     refuse_foreign_releases(project)
     if stage.spends or (method is not None and method.stays_private):
@@ -45,6 +48,8 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
 
 
 def _execution(stage: Stage, project: Project, method: Method | None) -> StageExecution:
+    from sugarbush.run.observers import StageExecution
+
     name = "" if method is None else method.name
     return StageExecution(
         stage=stage.name,

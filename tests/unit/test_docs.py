@@ -114,8 +114,8 @@ def test_the_quickstart_runs() -> None:
         "  - {name: product, values: [lamp], keywords: {lamp: [lamp]}}\n"
     )
     code = runnable(DOCS / "quickstart.md")
-    assert code.count("texts=2000,") == 1
-    release = run(code.replace("texts=2000,", "texts=100,"))["release"]  # 2,000 take minutes
+    assert code.count("texts=2000") == 1
+    release = run(code.replace("texts=2000", "texts=100"))["release"]  # 2,000 take minutes
     assert release.epsilon <= 1 and len(release.texts) == 100
     assert Path("out/synthetic.jsonl").exists()
 
