@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sugarbush.data.schema import Schema
-from sugarbush.pipeline.plan import kept_plan
+from sugarbush.pipeline.plan import plan_of
 from sugarbush.rehearsal.preflight import check_without_metadata
 from sugarbush.rehearsal.rehearse import require_rehearsal
 from sugarbush.run.context import Gate, Project
@@ -27,7 +27,7 @@ def open_project(
     Before its first charge, the project checks and rehearses what the run needs.
     """
     own = load_params(base / FILE) if settings is None else settings
-    gate = Gate(rehearse=_before_first_charge, plan=kept_plan)
+    gate = Gate(rehearse=_before_first_charge, plan=plan_of)
     return Project(base, own, inputs=FolderInputs(base, own, schema=schema), gate=gate, state=state)
 
 

@@ -23,21 +23,11 @@ from sugarbush.run.ledgers import profile_charges
 FILE: Final = ".cache/plan.json"
 
 
-def kept_plan(project: Project) -> BudgetPlan:
-    """Return the plan that stage fingerprint stored for these settings, or compute it.
-
-    The file is public, because the plan follows from settings and code. A plan beside a profile
-    depends on the ledger, so each stage computes it.
-    """
-    if profile_charges(project):
-        return plan_of(project)
-    return _read_plan(_file(project), _key(project)) or plan_of(project)
-
-
 def store_plan(project: Project) -> BudgetPlan:
-    """Return the plan, and store it for the later stages, because planning takes about a second.
+    """Return the plan, and store it, because planning takes most of a run without changes.
 
-    The plan of a run beside a profile is stored, too: it then only decides which stages are stale.
+    The stored plan only decides which stages are stale. A stage that draws noise computes its own
+    plan, so an edited file changes no noise.
     """
     key, path = _key(project), _file(project)
     if (plan := _read_plan(path, key)) is None:
@@ -70,7 +60,7 @@ def _read_plan(path: Path, key: str) -> BudgetPlan | None:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         return BudgetPlan.from_dict(fields["plan"]) if fields["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError, InvariantError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, InvariantError):
         return None
 
 

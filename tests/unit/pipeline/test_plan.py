@@ -1,4 +1,4 @@
-"""The plan of a run is computed once, and every process reads it."""
+"""The stored plan decides which stages are stale, and never the noise."""
 
 import json
 from pathlib import Path
@@ -44,10 +44,15 @@ def test_only_a_run_stores_its_plan(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_second_process_computes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edited_plan_changes_no_noise(tmp_path: Path) -> None:
     settings = params(methods=["maple"])
     first = stored(tmp_path, settings)
-    monkeypatch.setattr(plan, "plan_of", lambda project: pytest.fail("computed again"))
+    file = tmp_path / plan.FILE
+    fields = json.loads(file.read_text())
+    for row in fields["plan"]["allocations"]:
+        row["mu"] *= 2
+    file.write_text(json.dumps(fields))
+    assert stored(tmp_path, settings) != first
     assert planned(tmp_path, settings) == first
 
 
