@@ -160,7 +160,7 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
         return fingerprint.resolved_settings(open_project(base, settings=own(**changes)))["plan"]
 
     computed = plan()
-    monkeypatch.setattr("sugarbush.pipeline.plan.plan_of", computed_again)
+    monkeypatch.setattr("sugarbush.pipeline.opening.plan_of", computed_again)
     assert plan() == computed
     for changes in (
         {"privacy__epsilon": 2.0},
