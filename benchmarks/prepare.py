@@ -26,11 +26,11 @@ import numpy as np
 from benchmarks.scale import ATTRIBUTES, VALUES, WORDS, write_project
 from sugarbush.data.formats.rows import Reading
 from sugarbush.data.private_store import codes_frame, digest_of_frame
-from sugarbush.data.reading import file_parts
+from sugarbush.data.reading import file_shards
 from sugarbush.pipeline.opening import open_project
 from sugarbush.preparation.corpus import read_corpus
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.parts import MapParts, map_parts
+from sugarbush.privacy.shards import MapShards, map_shards
 from sugarbush.randomness import public_rng
 from sugarbush.run.cluster import ProcessPool
 from sugarbush.run.records import key_of, private_store
@@ -46,9 +46,9 @@ def main() -> None:
         write_project(base, options)
         reading = Reading("prepare.file", {"text": "a setting"}, broken=True)
         with _timed(spent, "scan, in workers"):
-            parts = file_parts(base / "corpus", reading=reading, map_parts=map_parts)
+            shards = file_shards(base / "corpus", reading=reading, map_shards=map_shards)
         with _timed(spent, "whole stage with scan"):
-            _prepare(base, _TimedParts(spent))
+            _prepare(base, _TimedShards(spent))
         for processes in options.processes:
             start = time.perf_counter()
             _prepare(base, ProcessPool(processes))
@@ -56,22 +56,22 @@ def main() -> None:
     _count(spent, options.records)
     for name, seconds in spent.items():
         print(f"{name:44}{1e6 * seconds / options.records:8.2f} µs of CPU a record")
-    print(f"{len(parts)} parts of about {options.records // len(parts):,} records")
+    print(f"{len(shards)} parts of about {options.records // len(shards):,} records")
 
 
-class _TimedParts:
-    """Runs parts here, and adds up the CPU time of their functions."""
+class _TimedShards:
+    """Runs shards here, and adds up the CPU time of their functions."""
 
     def __init__(self, spent: dict[str, float]) -> None:
         self._spent = spent
 
-    def __call__(self, function: Any, parts: Any, combine: Any) -> Any:
+    def __call__(self, function: Any, shards: Any, combine: Any) -> Any:
         with _timed(self._spent, "scan and split, in workers"):
-            found = [function(part) for part in parts]
+            found = [function(shard) for shard in shards]
         return reduce(combine, found)
 
 
-def _prepare(base: Path, engine: MapParts) -> None:
+def _prepare(base: Path, engine: MapShards) -> None:
     project = open_project(base)
     corpus = read_corpus(project, engine=engine)
     with private_store(project).saving_prepared(key=key_of(project)) as files:

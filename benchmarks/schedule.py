@@ -3,13 +3,13 @@
     python -m benchmarks.schedule                           # the simulation
     python -m benchmarks.schedule --measure 6104            # also empty tasks on real workers
 
-The corpus does not exist. A part is a number of records. The work of a part is its number of
+The corpus does not exist. A shard is a number of records. The work of a shard is its number of
 records times the unit costs in `UNIT`. `UNIT` names the benchmark of each cost. Like the Dask
-engine, the simulation gives the next part to the first free worker. The scheduler starts one part
-at a time. Workers have different speeds, and some parts take longer. A killed worker computes its
-part again. `--measure` runs the engine of `run.cluster` on two local workers. As in a vote, the
-candidates are sent with the function, and each part returns one integer per candidate. The command
-prints the overhead of a part, and compares the simulation with parts that sleep.
+engine, the simulation gives the next shard to the first free worker. The scheduler starts one shard
+at a time. Workers have different speeds, and some shards take longer. A killed worker computes its
+shard again. `--measure` runs the engine of `run.cluster` on two local workers. As in a vote, the
+candidates are sent with the function, and each shard returns one integer per candidate. The command
+prints the overhead of a shard, and compares the simulation with shards that sleep.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from sugarbush.randomness import public_rng
 from sugarbush.run.cluster import Dask
 
-SPAN_BYTES = 2**25  # of a part of prepare
-PART_RECORDS, DIM, ATTRIBUTES, TEXT_BYTES = 16_384, 384, 8, 600
+SPAN_BYTES = 2**25  # of a shard of prepare
+SHARD_RECORDS, DIM, ATTRIBUTES, TEXT_BYTES = 16_384, 384, 8, 600
 ID_BYTES, HEAD_BYTES = 24, 8
-# In the process of the stage, after the parts.
+# In the process of the stage, after the shards.
 SERIAL = {
     "prepare": ("merge a record",),
     "extract": ("digest the codes of a record",),
@@ -58,8 +58,8 @@ class Cluster:
     """A cluster of workers with one core each. Rates are per worker and second."""
 
     workers: int
-    overhead_s: float = 0.0046  # at the scheduler, per part (--measure)
-    speed_spread: float = 0.1  # sigma of a lognormal, for workers and again for parts
+    overhead_s: float = 0.0046  # at the scheduler, per shard (--measure)
+    speed_spread: float = 0.1  # sigma of a lognormal, for workers and again for shards
     slow_share: float = 0.02  # share of workers that are `slowdown` times slower
     slowdown: float = 3.0
     failure_rate: float = 0.0
@@ -76,8 +76,8 @@ class SimulatedSchedule:
     failures: int
 
 
-def simulate(part_s: float, parts: int, cluster: Cluster, *, seed: int = 0) -> SimulatedSchedule:
-    """Run `parts` parts of `part_s` seconds each, and wait for the last one.
+def simulate(shard_s: float, shards: int, cluster: Cluster, *, seed: int = 0) -> SimulatedSchedule:
+    """Run `shards` shards of `shard_s` seconds each, and wait for the last one.
 
     >>> round(simulate(1.0, 100, Cluster(workers=10, speed_spread=0, slow_share=0)).wall_s)
     10
@@ -85,29 +85,29 @@ def simulate(part_s: float, parts: int, cluster: Cluster, *, seed: int = 0) -> S
     rng = public_rng(seed, "schedule")
     speed = rng.lognormal(0.0, cluster.speed_spread, cluster.workers)
     speed[rng.random(cluster.workers) < cluster.slow_share] *= cluster.slowdown
-    seconds = part_s * rng.lognormal(0.0, cluster.speed_spread, parts)
-    waiting, idle = deque(range(parts)), list(range(cluster.workers))
-    events: list[tuple[float, int, int, str]] = []  # when, worker, part, what
+    seconds = shard_s * rng.lognormal(0.0, cluster.speed_spread, shards)
+    waiting, idle = deque(range(shards)), list(range(cluster.workers))
+    events: list[tuple[float, int, int, str]] = []  # when, worker, shard, what
     now = scheduler = end = repeated = 0.0
     failures = 0
     while waiting or events:
         while waiting and idle:
-            worker, part = idle.pop(), waiting.popleft()
+            worker, shard = idle.pop(), waiting.popleft()
             scheduler = max(scheduler, now) + cluster.overhead_s
-            lasts = seconds[part] * speed[worker]
+            lasts = seconds[shard] * speed[worker]
             dies = rng.exponential(1 / cluster.failure_rate) if cluster.failure_rate else np.inf
             if dies < lasts:
                 failures, repeated = failures + 1, repeated + dies
                 died = scheduler + dies
-                heapq.heappush(events, (died + cluster.notice_s, worker, part, "again"))
-                heapq.heappush(events, (died + cluster.restart_s, worker, part, "free"))
+                heapq.heappush(events, (died + cluster.notice_s, worker, shard, "again"))
+                heapq.heappush(events, (died + cluster.restart_s, worker, shard, "free"))
             else:
                 end = max(end, scheduler + lasts)
-                heapq.heappush(events, (scheduler + lasts, worker, part, "free"))
+                heapq.heappush(events, (scheduler + lasts, worker, shard, "free"))
         if events:
-            now, worker, part, what = heapq.heappop(events)
+            now, worker, shard, what = heapq.heappop(events)
             if what == "again":
-                waiting.append(part)
+                waiting.append(shard)
             else:
                 idle.append(worker)
     return SimulatedSchedule(end, repeated, failures)
@@ -116,16 +116,16 @@ def simulate(part_s: float, parts: int, cluster: Cluster, *, seed: int = 0) -> S
 def main() -> None:
     options = _options()
     overhead_s = _measure(options) if options.measure else Cluster.overhead_s
-    parts = -(-options.records // PART_RECORDS)
-    _sizes(options, parts)
+    shards = -(-options.records // SHARD_RECORDS)
+    _sizes(options, shards)
     heads = "stage", "hours", "ideal", "again", "killed"
     print(f"\n{'workers':>8} {'failures':24}" + "{:10}{:>8}{:>8}{:>8}{:>8}".format(*heads))
     for workers in options.workers:
         for name, rate in FAILURES.items():
             cluster = Cluster(workers=workers, overhead_s=overhead_s, failure_rate=rate)
             total = ideal = 0.0
-            for stage, (part_s, number) in _distributed(options, workers).items():
-                found, least = simulate(part_s, number, cluster), part_s * number / workers
+            for stage, (shard_s, number) in _distributed(options, workers).items():
+                found, least = simulate(shard_s, number, cluster), shard_s * number / workers
                 alone = options.records * sum(UNIT[cost] for cost in SERIAL.get(stage, ()))
                 wall = found.wall_s + alone
                 total, ideal = total + wall, ideal + least
@@ -137,8 +137,8 @@ def main() -> None:
 
 
 def _distributed(options: argparse.Namespace, workers: int) -> dict[str, tuple[float, int]]:
-    """Return the seconds of one part and the number of parts, by stage. All workers share the file
-    system's bandwidth."""
+    """Return the seconds of one shard and the number of shards, by stage. All workers share the
+    bandwidth of the file system."""
     cpu_and_bytes = {
         "scan": (UNIT["scan a record"], TEXT_BYTES),
         "prepare": (UNIT["prepare a record"], 2 * TEXT_BYTES),
@@ -149,18 +149,18 @@ def _distributed(options: argparse.Namespace, workers: int) -> dict[str, tuple[f
     sizes = dict.fromkeys(("scan", "prepare"), SPAN_BYTES // TEXT_BYTES)
     stages = {}
     for stage, (cpu_s, size) in cpu_and_bytes.items():
-        records = sizes.get(stage, PART_RECORDS)
+        records = sizes.get(stage, SHARD_RECORDS)
         seconds = records * (cpu_s + size * workers / options.bandwidth)
         stages[stage] = seconds, -(-options.records // records)
     return stages
 
 
-def _sizes(options: argparse.Namespace, parts: int) -> None:
+def _sizes(options: argparse.Namespace, shards: int) -> None:
     records, candidates, calls = options.records, options.candidates, options.calls
-    core_hours = sum(math.prod(part) for part in _distributed(options, 0).values()) / 3600
+    core_hours = sum(math.prod(shard) for shard in _distributed(options, 0).values()) / 3600
     tokens = options.prompt_tokens, options.answer_tokens
     money = sum(t * p for t, p in zip(tokens, options.prices, strict=True)) * calls / 1e6
-    print(f"{records:,} records in {parts:,} parts, {candidates:,} scored texts, {calls:,} calls")
+    print(f"{records:,} records in {shards:,} parts, {candidates:,} scored texts, {calls:,} calls")
     prices = " and ".join(map(str, options.prices))
     for name, value in {
         "texts on the shared file system, GB": records * TEXT_BYTES / 1e9,
@@ -168,7 +168,7 @@ def _sizes(options: argparse.Namespace, parts: int) -> None:
         "codes in the memory of a stage, GB a copy": records * ATTRIBUTES / 1e9,
         "ids in the memory of prepare, GB": records * (ID_BYTES + 2 * HEAD_BYTES) / 1e9,
         "scored texts' vectors, to each worker, GB": candidates * DIM * 4 / 1e9,
-        "partial sums, to the stage, GB": candidates * 8 * parts / 1e9,
+        "partial sums, to the stage, GB": candidates * 8 * shards / 1e9,
         "answers, GB": calls * TEXT_BYTES / 1e9,
         "prepare, one process, hours": records * UNIT["prepare a record"] / 3600,
         "AIM counts the codes four times, hours": 4 * records * UNIT["count a record"] / 3600,
@@ -184,14 +184,14 @@ def _sizes(options: argparse.Namespace, parts: int) -> None:
 
 
 def _measure(options: argparse.Namespace) -> float:
-    """Return the overhead of a part in seconds, on two local workers."""
+    """Return the overhead of a shard in seconds, on two local workers."""
     vectors = np.zeros((options.candidates, DIM), dtype=np.float32)
     sums = np.zeros(options.candidates, dtype=np.int64)
 
-    def nothing(part: str) -> NDArray[np.int64]:
+    def nothing(shard: str) -> NDArray[np.int64]:
         return sums + len(vectors) * 0
 
-    def sleep(part: str) -> int:
+    def sleep(shard: str) -> int:
         time.sleep(0.1)
         return 1
 
@@ -213,11 +213,11 @@ def _measure(options: argparse.Namespace) -> float:
 
 
 def timed(
-    engine: Dask, function: Callable[..., object], parts: list[str], combine: Callable[..., object]
+    engine: Dask, function: Callable[..., object], shards: list[str], combine: Callable[..., object]
 ) -> tuple[float, float]:
     """Return wall seconds, and CPU seconds of this process."""
     start, cpu = time.perf_counter(), time.process_time()
-    engine(function, parts, combine)
+    engine(function, shards, combine)
     return time.perf_counter() - start, time.process_time() - cpu
 
 

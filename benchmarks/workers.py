@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.workers --texts 3000
 
-The bundled encoder embeds invented texts of 100 words, cut at 128 tokens, in parts of 64 texts,
+The bundled encoder embeds invented texts of 100 words, cut at 128 tokens, in shards of 64 texts,
 without a cache. Each engine has one line: wall seconds, CPU seconds of the busiest worker, and the
 ratios of both to one worker. CPU seconds include loading the model. If other processes use the
 machine, use the ratio of CPU seconds, because it does not count waiting for a core.
@@ -20,11 +20,11 @@ from distributed import LocalCluster
 from benchmarks.scale import invented_records, vocabulary
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.privacy.parts import MapParts
+from sugarbush.privacy.shards import MapShards
 from sugarbush.randomness import public_rng
 from sugarbush.run.cluster import Dask, ProcessPool
 
-PART = 64
+SHARD = 64
 CpuByWorker = dict[int, float]
 
 
@@ -48,11 +48,13 @@ def main() -> None:
     count = parser.parse_args().texts
     rng = public_rng(0, "workers")
     texts = invented_records(0, count, vocabulary(rng), rng)["text"].tolist()
-    parts = [texts[start : start + PART] for start in range(0, count, PART)]
+    shards = [texts[start : start + SHARD] for start in range(0, count, SHARD)]
     for name in ("processes", "dask"):
         alone = None
         for workers in (1, 2):
-            wall, cpu = _processes(workers, parts) if name == "processes" else _dask(workers, parts)
+            wall, cpu = (
+                _processes(workers, shards) if name == "processes" else _dask(workers, shards)
+            )
             alone = alone or (wall, cpu)
             print(
                 f"{name:10} {workers} workers {wall:8.1f} s {cpu:8.1f} CPU-s   by the clock "
@@ -61,20 +63,20 @@ def main() -> None:
             )
 
 
-def _processes(workers: int, parts: list[list[str]]) -> tuple[float, float]:
-    return _timed(ProcessPool(workers), parts)
+def _processes(workers: int, shards: list[list[str]]) -> tuple[float, float]:
+    return _timed(ProcessPool(workers), shards)
 
 
-def _dask(workers: int, parts: list[list[str]]) -> tuple[float, float]:
+def _dask(workers: int, shards: list[list[str]]) -> tuple[float, float]:
     with LocalCluster(
         n_workers=workers, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
     ) as cluster:
-        return _timed(Dask(cluster.scheduler_address), parts)
+        return _timed(Dask(cluster.scheduler_address), shards)
 
 
-def _timed(engine: MapParts, parts: list[list[str]]) -> tuple[float, float]:
+def _timed(engine: MapShards, shards: list[list[str]]) -> tuple[float, float]:
     start = time.perf_counter()
-    used = engine(embed, parts, latest)
+    used = engine(embed, shards, latest)
     return time.perf_counter() - start, max(used.values())
 
 

@@ -108,7 +108,7 @@ class BenchmarkDataset:
     def __init__(self, corpus: sb.Corpus, *, name: str, state: Path | None = None) -> None:
         self.corpus, self.name, self._state = corpus, name, state
         self.schema, seed = corpus.schema, corpus.settings.seed
-        train, heldout = (corpus.real_texts(part) for part in ("train", "heldout"))
+        train, heldout = (corpus.real_texts(split) for split in ("train", "heldout"))
         vectors = corpus.encode(train.texts, private=True)
         classifiers = [
             train_classifier(vectors, train.codes[:, place], seed=seed)

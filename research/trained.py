@@ -168,7 +168,7 @@ def _runs(
         dataset.corpus.settings.seed,
     )
     train, heldout = (
-        _labelled(dataset.corpus.real_texts(part), column) for part in ("train", "heldout")
+        _labelled(dataset.corpus.real_texts(split), column) for split in ("train", "heldout")
     )
     heldout = heldout.limited(asked.heldout, seed=seed)
     scale = Scale(variations=4, texts=asked.texts)

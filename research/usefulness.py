@@ -192,8 +192,8 @@ def _only(sample: Sample, spaces: Any) -> Sample:
     return Sample(texts=sample.texts, features=kept, codes=sample.codes)
 
 
-def _real(dataset: BenchmarkDataset, part: str) -> Requested:
-    found = dataset.corpus.real_texts(part)
+def _real(dataset: BenchmarkDataset, split: str) -> Requested:
+    found = dataset.corpus.real_texts(split)
     return Requested(tuple(found.texts), np.asarray(found.codes, dtype=np.int64))
 
 

@@ -50,7 +50,7 @@ def prepared(base: Path, engine: Any, **changes: Any) -> dict[str, bytes]:
         privacy__dataset="letters",
     )
     project = open_project(base, settings=own)
-    store = PrivateStore(base / "data/private", map_parts=engine)
+    store = PrivateStore(base / "data/private", map_shards=engine)
     corpus = read_corpus(project, engine=store.engine)
     with store.saving_prepared(key=b"key") as files:
         corpus.write(files, store.engine)

@@ -1,4 +1,4 @@
-"""The private parts of a few records, split in two batches."""
+"""The private splits of a few records, split in two batches."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from sugarbush.data.split import ContributionBounder, SplitRecords, Splitter
 def split(
     records: Sequence[Record], params: PrepareSettings, *, bound: ContributionBounder | None = None
 ) -> tuple[SplitRecords, dict[str, int]]:
-    """The parts and their exact counts."""
+    """The splits and their exact counts."""
     chosen = None
     if bound is not None:
         bound.add(Splitter(params, public=()).kept(records))
@@ -19,8 +19,8 @@ def split(
     splitter = Splitter(params, public=(), bound=chosen)
     half = len(records) // 2
     first, second = (
-        splitter.parts(batch, source="f") for batch in (records[:half], records[half:])
+        splitter.split(batch, source="f") for batch in (records[:half], records[half:])
     )
-    parts = {part: first[part] + second[part] for part in (TRAIN, HELDOUT)}
+    splits = {name: first[name] + second[name] for name in (TRAIN, HELDOUT)}
     splitter.require_complete(source="f")
-    return parts, splitter.totals.tally(params, source="f", bounded=bound is not None)
+    return splits, splitter.totals.tally(params, source="f", bounded=bound is not None)

@@ -74,7 +74,7 @@ _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, we
 class AuditCorpus:
     """The corpus of an audit. `privacy` are its privacy settings.
 
-    `real_texts(part)` reads the records of `train` or `heldout`. `encode` embeds real texts.
+    `real_texts(split)` reads the records of `train` or `heldout`. `encode` embeds real texts.
     `label` is the attribute of the label counts.
     """
 
@@ -111,8 +111,8 @@ def audit_records(corpus: AuditCorpus, method: Method, *, seed: int = 0) -> Audi
             "an audit of methods needs records that the attacker knows. If the data is public, set "
             "privacy.purpose: benchmark. Otherwise audit the example"
         )
-    parts = [corpus.real_texts(part) for part in (TRAIN, HELDOUT)]
-    texts, codes = parts[0].texts + parts[1].texts, np.concatenate([p.codes for p in parts])
+    splits = [corpus.real_texts(split) for split in (TRAIN, HELDOUT)]
+    texts, codes = splits[0].texts + splits[1].texts, np.concatenate([s.codes for s in splits])
     chosen = public_rng(seed, "audited").permutation(len(texts))[: canaries + _KNOWN]
     own = tuple(texts[place] for place in chosen)
     return AuditRecords(
@@ -223,8 +223,8 @@ class _Run:
             privacy.model_copy(update={"epsilon": target, "delta": self.delta}), [self.method]
         )
         if plan.holds(TRAINING) and math.isfinite(self.epsilon):
-            parts = {TRAINING: Subsampling(rate=_RATE, steps=_STEPS)}
-            plan = with_subsampling(plan, parts, epsilon=self.epsilon)
+            trainings = {TRAINING: Subsampling(rate=_RATE, steps=_STEPS)}
+            plan = with_subsampling(plan, trainings, epsilon=self.epsilon)
         return {allocation.name: allocation for allocation in plan.allocations}
 
     def _kept(self, key: Any, make: Callable[[], Any]) -> Any:

@@ -87,8 +87,8 @@ def _print_totals(spent: SpentBudget, console: Console) -> None:
 def _print_plan(project: Project, console: Console) -> None:
     names = ", ".join(project.settings.methods.by_name)
     console.print(f"A run of {names} plans {planned_line(project)}:", soft_wrap=True)
-    for part in project.plan.allocations:
-        console.print(f"  {part.name:<16} {described_event(part.event)}")
+    for allocation in project.plan.allocations:
+        console.print(f"  {allocation.name:<16} {described_event(allocation.event)}")
     if budget.is_finished(project):
         console.print("All results are finished, so a run spends nothing.")
         return

@@ -33,8 +33,8 @@ from sugarbush.paths import atomic_directory, atomic_file, make_private, remove_
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import PlannedEvents
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.shards import MapShards, Shards, map_shards
 from sugarbush.privacy.unit import ContributionBounds
 from sugarbush.randomness import public_rng
 
@@ -48,7 +48,7 @@ USER = "user"  # the column with the keyed hash of the record's owner, if the un
 TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
 _CODE_ROWS = 2**18  # rows of codes in a row group
-_PARTS = "parts-"
+_TEMPORARY = "parts-"
 _ERROR = ".error"
 _RECORDS = "records"  # names the prepared records in a file of codes
 _Embed = Callable[[tuple[str, ...]], NDArray[np.float32]]
@@ -117,79 +117,79 @@ class PrivateCorpus(ABC):
         )
 
     @abstractmethod
-    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+    def _batches(self, split: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
         """Yield frames of some thousand rows, with all columns or only `columns`."""
 
     @abstractmethod
-    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame: ...
+    def _read_codes(self, split: str, names: Sequence[str] | None = None) -> pd.DataFrame: ...
 
-    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+    def _read_prepared(self, split: str, columns: list[str] | None = None) -> pd.DataFrame:
         import pandas as pd
 
-        frames = list(self._batches(part, columns))
+        frames = list(self._batches(split, columns))
         return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
-    def records(self, part: str = TRAIN) -> Private[PreparedRecords]:
-        return Private(records_of(self._read_prepared(part)))
+    def records(self, split: str = TRAIN) -> Private[PreparedRecords]:
+        return Private(records_of(self._read_prepared(split)))
 
     def map_records(
-        self, function: Callable[[PreparedRecords], NDArray[Any]], *, part: str = TRAIN
+        self, function: Callable[[PreparedRecords], NDArray[Any]], *, split: str = TRAIN
     ) -> Private[Any]:
-        """Return `records(part).map_batch(function)`, with some thousand records in memory.
+        """Return `records(split).map_batch(function)`, with some thousand records in memory.
 
         `function` returns an array with one row per record.
         """
         mapped = [
             Private[PreparedRecords](records_of(frame)).map_batch(function)._per_unit
-            for frame in self._batches(part)
+            for frame in self._batches(split)
         ]
         return Private(np.concatenate(mapped))
 
-    def embeddings(self, encode: _Embed, *, part: str = TRAIN) -> Private[Any]:
+    def embeddings(self, encode: _Embed, *, split: str = TRAIN) -> Private[Any]:
         """Return the vectors of the texts, `(n, d)` float32."""
-        return self.map_records(lambda records: encode(records.texts), part=part)
+        return self.map_records(lambda records: encode(records.texts), split=split)
 
-    def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
+    def codes(self, names: Sequence[str], split: str = TRAIN) -> Private[tuple[int, ...]]:
         """Return one row of codes per record, with columns in the order of `names`.
 
         The codes have the type `code_type` of the largest domain.
         """
-        return Private(self.real_codes(names, part=part))
+        return Private(self.real_codes(names, split=split))
 
-    def code_parts(self, names: Sequence[str]) -> Private[Any]:
-        """Return the `codes` of the training part for a mechanism that counts them. The codes on
-        disk are read part by part."""
+    def code_shards(self, names: Sequence[str]) -> Private[Any]:
+        """Return the `codes` of the training split for a mechanism that counts them. The codes on
+        disk are read shard by shard."""
         return self.codes(names)
 
     def users(self) -> Private[str]:
         return Private(tuple(self._read_prepared(TRAIN, columns=[USER])[USER]))
 
     def real_texts(
-        self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
+        self, names: Sequence[str], *, split: str = TRAIN, limit: int | None = None, seed: int = 0
     ) -> RealTexts:
-        """Return at most `limit` records of a part outside `Private`.
+        """Return at most `limit` records of a split outside `Private`.
 
         Results that depend on plain records must stay internal.
         """
-        codes = self.real_codes(names, part=part)
+        codes = self.real_codes(names, split=split)
         indices, texts, start = (
-            _chosen_indices(len(codes), part=part, limit=limit, seed=seed),
+            _chosen_indices(len(codes), split=split, limit=limit, seed=seed),
             [],
             0,
         )
-        for frame in self._batches(part, ["text"]):
+        for frame in self._batches(split, ["text"]):
             first, last = np.searchsorted(indices, [start, start + len(frame)])
             texts += frame["text"].iloc[indices[first:last] - start].tolist()
             start += len(frame)
         return RealTexts(texts=tuple(texts), codes=codes[indices].astype(np.int64))
 
-    def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[Any]:
+    def real_codes(self, names: Sequence[str], *, split: str) -> NDArray[Any]:
         """Return `codes` outside `Private`, for internal results only."""
-        return self._read_codes(part, names)[list(names)].to_numpy()
+        return self._read_codes(split, names)[list(names)].to_numpy()
 
 
 class CorpusInMemory(PrivateCorpus):
-    """A corpus in memory: each part is a frame of records and a frame of codes."""
+    """A corpus in memory: each split is a frame of records and a frame of codes."""
 
     def __init__(
         self,
@@ -209,18 +209,18 @@ class CorpusInMemory(PrivateCorpus):
     def bounds(self) -> ContributionBounds:
         return self._bounds
 
-    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
-        frame: pd.DataFrame = self._prepared._per_unit[0][part]
+    def _batches(self, split: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+        frame: pd.DataFrame = self._prepared._per_unit[0][split]
         yield frame if columns is None else frame[columns]
 
-    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame:
-        frame: pd.DataFrame = self._coded._per_unit[0][part]
+    def _read_codes(self, split: str, names: Sequence[str] | None = None) -> pd.DataFrame:
+        frame: pd.DataFrame = self._coded._per_unit[0][split]
         return frame
 
     def digests(self, *, key: bytes, by_user: bool) -> dict[str, str]:
         """Return keyed digests of the training texts, of their codes, and of all data."""
         prepared, coded = (
-            [digest_of_frame(read(part), key=key) for part in (TRAIN, HELDOUT)]
+            [digest_of_frame(read(split), key=key) for split in (TRAIN, HELDOUT)]
             for read in (self._read_prepared, self._read_codes)
         )
         columns = ["text", USER] if by_user else ["text"]
@@ -238,8 +238,8 @@ class PrivateStore(PrivateCorpus):
     A missing file raises MissingInputError. The message names the stage that writes the file.
     """
 
-    def __init__(self, root: Path, *, map_parts: MapParts | None = None) -> None:
-        self._root, self._map_parts = root, map_parts
+    def __init__(self, root: Path, *, map_shards: MapShards | None = None) -> None:
+        self._root, self._map_shards = root, map_shards
 
     def folder(self, name: str) -> Path:
         """Return the private folder `name`, such as `embeddings`, and create it if necessary."""
@@ -255,24 +255,24 @@ class PrivateStore(PrivateCorpus):
         return self._root / "arms" / method
 
     @property
-    def engine(self) -> MapParts:
-        """Runs a function on parts, as the setting `run.cluster` says."""
-        return self._map_parts or map_parts
+    def engine(self) -> MapShards:
+        """Runs a function on shards, as the setting `run.cluster` says."""
+        return self._map_shards or map_shards
 
-    def prepared_file(self, part: str) -> Path:
-        """The folder with the parquet files of a part, which have the order of the records."""
-        return self._root / "prepared" / f"{part}.parquet"
+    def prepared_file(self, split: str) -> Path:
+        """The folder with the parquet files of a split, which have the order of the records."""
+        return self._root / "prepared" / f"{split}.parquet"
 
     @property
     def bounds_file(self) -> Path:
         return self._root / "prepared" / "bounds.json"
 
-    def codes_file(self, part: str) -> Path:
-        return self._root / "metadata" / f"{part}.parquet"
+    def codes_file(self, split: str) -> Path:
+        return self._root / "metadata" / f"{split}.parquet"
 
     @contextmanager
     def saving_prepared(self, *, key: bytes) -> Iterator[PreparedFiles]:
-        """Write both parts, fingerprint, bounds and exact counts. An error leaves no file."""
+        """Write both splits, fingerprint, bounds and exact counts. An error leaves no file."""
         make_private(self._root)
         with atomic_directory(self._root / "prepared", private=True) as folder:
             yield PreparedFiles(folder, key)
@@ -290,24 +290,26 @@ class PrivateStore(PrivateCorpus):
         file = self._records_digest_file
         return file.read_text() if file.exists() else ""
 
-    def embeddings(self, encode: _Embed, *, part: str = TRAIN) -> Private[Any]:
+    def embeddings(self, encode: _Embed, *, split: str = TRAIN) -> Private[Any]:
         """Return the vectors of the texts, `(n, d)` float32, stored in a file.
 
         The file has no name, so the operating system deletes the file when the process ends. A
         cluster uses a folder with one file per batch. The folder is deleted with the result, or by
         the next run if the process is killed.
         """
-        remove_leftovers(self.folder("embeddings"), _PARTS)
-        if self._map_parts is not None:
-            return self._embeddings_in_parts(encode, part, self._map_parts)
+        remove_leftovers(self.folder("embeddings"), _TEMPORARY)
+        if self._map_shards is not None:
+            return self._embeddings_in_shards(encode, split, self._map_shards)
         file = _VectorFile(self.folder("embeddings"))
-        batches = self._batches(part, ["text"])
+        batches = self._batches(split, ["text"])
         locations = tuple(file.add(encode(tuple(frame["text"]))) for frame in batches)
         sizes = tuple(shape[0] for _, shape in locations)
-        return Private(Parts(parts=locations, sizes=sizes, read=file.read, map_parts=map_parts))
+        return Private(Shards(shards=locations, sizes=sizes, read=file.read, map_shards=map_shards))
 
-    def _embeddings_in_parts(self, encode: _Embed, part: str, map_parts: MapParts) -> Private[Any]:
-        source = require(self.prepared_file(part), left_by="prepare")
+    def _embeddings_in_shards(
+        self, encode: _Embed, split: str, map_shards: MapShards
+    ) -> Private[Any]:
+        source = require(self.prepared_file(split), left_by="prepare")
         folder = _TemporaryFolder(self.folder("embeddings"))
         row_groups = _row_groups(source)
         files = [folder.path / f"{number}.npy" for number in range(len(row_groups))]
@@ -318,23 +320,23 @@ class PrivateStore(PrivateCorpus):
                 np.save(file, vectors)
             return {number: len(vectors)}
 
-        sizes = map_parts(embed, range(len(row_groups)), operator.or_)
+        sizes = map_shards(embed, range(len(row_groups)), operator.or_)
         return Private(
-            Parts(
-                parts=tuple(files),
+            Shards(
+                shards=tuple(files),
                 sizes=tuple(sizes[number] for number in range(len(row_groups))),
                 read=partial(np.load, mmap_mode="r"),
-                map_parts=map_parts,
+                map_shards=map_shards,
                 keep=folder,
             )
         )
 
     def map_records(
-        self, function: Callable[[PreparedRecords], NDArray[Any]], *, part: str = TRAIN
+        self, function: Callable[[PreparedRecords], NDArray[Any]], *, split: str = TRAIN
     ) -> Private[Any]:
-        if self._map_parts is None:
-            return super().map_records(function, part=part)
-        source = require(self.prepared_file(part), left_by="prepare")
+        if self._map_shards is None:
+            return super().map_records(function, split=split)
+        source = require(self.prepared_file(split), left_by="prepare")
         row_groups = _row_groups(source)
 
         def apply(number: int) -> dict[int, NDArray[Any]]:
@@ -342,20 +344,20 @@ class PrivateStore(PrivateCorpus):
             return {number: Private[PreparedRecords](records).map_batch(function)._per_unit}
 
         numbers = range(len(row_groups))
-        values_by_group = self._map_parts(apply, numbers, operator.or_)
+        values_by_group = self._map_shards(apply, numbers, operator.or_)
         return Private(np.concatenate([values_by_group[number] for number in numbers]))
 
     def save_codes(
-        self, part: str, codes: Private[tuple[int, ...]], domain: Mapping[str, int]
+        self, split: str, codes: Private[tuple[int, ...]], domain: Mapping[str, int]
     ) -> None:
         """Write codes (n, d), with columns in the order of `domain`."""
         self.folder("metadata")
         frame = codes_frame(codes._per_unit, domain)
         frame.attrs[_RECORDS] = self._records_digest()
-        with atomic_file(self.codes_file(part)) as temporary:
+        with atomic_file(self.codes_file(split)) as temporary:
             frame.to_parquet(temporary, index=False, row_group_size=_CODE_ROWS)
 
-    def code_parts(self, names: Sequence[str]) -> Private[Any]:
+    def code_shards(self, names: Sequence[str]) -> Private[Any]:
         import pyarrow.parquet as pq
 
         self._read_codes(TRAIN, ())  # checks that the codes belong to the records
@@ -369,16 +371,16 @@ class PrivateStore(PrivateCorpus):
             return values
 
         sizes = tuple(stored.row_group(number).num_rows for number in groups)
-        return Private(Parts(parts=tuple(groups), sizes=sizes, read=read, map_parts=map_parts))
+        return Private(Shards(shards=tuple(groups), sizes=sizes, read=read, map_shards=map_shards))
 
     def in_memory(self, *, limit: int | None = None, seed: int = 0) -> CorpusInMemory:
-        """Read training part and held-out part into memory, with at most `limit` records each."""
+        """Read training split and held-out split into memory, with at most `limit` records each."""
         prepared, coded = {}, {}
-        for part in (TRAIN, HELDOUT):
-            frame, codes = self._read_prepared(part), self._read_codes(part)
-            indices = _chosen_indices(len(frame), part=part, limit=limit, seed=seed)
-            prepared[part] = frame.iloc[indices].reset_index(drop=True)
-            coded[part] = codes.iloc[indices].reset_index(drop=True)
+        for split in (TRAIN, HELDOUT):
+            frame, codes = self._read_prepared(split), self._read_codes(split)
+            indices = _chosen_indices(len(frame), split=split, limit=limit, seed=seed)
+            prepared[split] = frame.iloc[indices].reset_index(drop=True)
+            coded[split] = codes.iloc[indices].reset_index(drop=True)
         return CorpusInMemory(
             prepared, coded, fingerprint=self.dataset_fingerprint(), bounds=self.bounds()
         )
@@ -402,13 +404,13 @@ class PrivateStore(PrivateCorpus):
                 "per user the records were prepared. Run `sugarbush run` (or `dvc repro prepare`)"
             ) from None
 
-    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
-        return _frames(require(self.prepared_file(part), left_by="prepare"), columns)
+    def _batches(self, split: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+        return _frames(require(self.prepared_file(split), left_by="prepare"), columns)
 
-    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame:
+    def _read_codes(self, split: str, names: Sequence[str] | None = None) -> pd.DataFrame:
         import pandas as pd
 
-        file = require(self.codes_file(part), left_by="extract_metadata")
+        file = require(self.codes_file(split), left_by="extract_metadata")
         frame = pd.read_parquet(file, columns=None if names is None else list(names))
         if frame.attrs.get(_RECORDS, "") != self._records_digest():
             raise PrivacyError(
@@ -420,33 +422,33 @@ class PrivateStore(PrivateCorpus):
 
 @dataclass(frozen=True)
 class PreparedFiles:
-    """Writes the training part and the held-out part, in files for the parts of the corpus. Several
-    processes may write."""
+    """Writes the training split and the held-out split, in files for the shards of the corpus.
+    Several processes may write."""
 
     folder: Path
     key: bytes = field(repr=False)
 
     @contextmanager
-    def part(self, number: int) -> Iterator[PreparedPart]:
-        """Write the records of a part of the corpus. An error leaves no file."""
+    def shard(self, number: int) -> Iterator[PreparedShard]:
+        """Write the records of a shard of the corpus. An error leaves no file."""
         names = (TRAIN, HELDOUT)
         targets = [self.folder / f"{name}.parquet" / f"{number:06d}.parquet" for name in names]
         for target in targets:
             target.parent.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as stack:
             temporary = [stack.enter_context(atomic_file(target)) for target in targets]
-            writer = PreparedPart(dict(zip(names, temporary, strict=True)), self.key)
+            writer = PreparedShard(dict(zip(names, temporary, strict=True)), self.key)
             try:
                 yield writer
             finally:
                 writer.close()
 
     def mark_error(self, number: int) -> None:
-        """Show all processes that a part has an error."""
+        """Show all processes that a shard has an error."""
         (self.folder / f"{number:06d}{_ERROR}").touch(mode=0o600)
 
     def has_error_before(self, number: int) -> bool:
-        """Return whether an earlier part has an error. Then the files are not used."""
+        """Return whether an earlier shard has an error. Then the files are not used."""
         return any(int(mark.stem) < number for mark in self.folder.glob(f"*{_ERROR}"))
 
     def finish(
@@ -462,36 +464,36 @@ class PreparedFiles:
 
 
 class PreparedDigests:
-    """The digests of prepared records: of both parts, and of the texts of the training part with
+    """The digests of prepared records: of both splits, and of the texts of the training split with
     their users."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._parts = {part: TableDigest(key) for part in (TRAIN, HELDOUT)}
+        self._by_split = {split: TableDigest(key) for split in (TRAIN, HELDOUT)}
         self._texts = TableDigest(key)
 
-    def add(self, part: str, frame: pd.DataFrame) -> None:
-        self._parts[part].add(frame)
-        if part == TRAIN:
+    def add(self, split: str, frame: pd.DataFrame) -> None:
+        self._by_split[split].add(frame)
+        if split == TRAIN:
             self._texts.add(frame[[name for name in frame.columns if name in ("text", USER)]])
 
     def merge(self, other: PreparedDigests) -> None:
-        """Append the records of the next part of the corpus."""
-        for part, digest in self._parts.items():
-            digest.merge(other._parts[part])
+        """Append the records of the next shard of the corpus."""
+        for split, digest in self._by_split.items():
+            digest.merge(other._by_split[split])
         self._texts.merge(other._texts)
 
     @property
     def records(self) -> str:
-        return keyed_digest(list(self._parts.values()), key=self._key)
+        return keyed_digest(list(self._by_split.values()), key=self._key)
 
     @property
     def texts(self) -> str:
         return keyed_digest([self._texts], key=self._key)
 
 
-class PreparedPart:
-    """Writes the records of a part of the corpus."""
+class PreparedShard:
+    """Writes the records of a shard of the corpus."""
 
     def __init__(self, files: Mapping[str, Path], key: bytes) -> None:
         self.digests = PreparedDigests(key)
@@ -499,17 +501,17 @@ class PreparedPart:
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        """Append frames to the parts that they name. Each frame with rows becomes a row group."""
+        """Append frames to the splits that they name. Each frame with rows becomes a row group."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        for part, frame in frames.items():
+        for split, frame in frames.items():
             schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
-            if part not in self._writers:
-                self._writers[part] = pq.ParquetWriter(self._files[part], schema)
+            if split not in self._writers:
+                self._writers[split] = pq.ParquetWriter(self._files[split], schema)
             if len(frame):
-                self.digests.add(part, frame)
-                self._writers[part].write_table(
+                self.digests.add(split, frame)
+                self._writers[split].write_table(
                     pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
                 )
 
@@ -523,9 +525,9 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
     import pyarrow.parquet as pq
 
     empty = True
-    for part in _files(path):
+    for own in _files(path):
         # With `pre_buffer`, the whole file would stay in memory until the last row is read.
-        with pq.ParquetFile(part, pre_buffer=False) as file:
+        with pq.ParquetFile(own, pre_buffer=False) as file:
             for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
                 empty = False
                 yield batch.to_pandas()
@@ -562,7 +564,7 @@ class _TemporaryFolder:
     """A private folder that is deleted with this object."""
 
     def __init__(self, parent: Path) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=f"{_PARTS}{os.getpid()}-", dir=parent))
+        self.path = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-", dir=parent))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
@@ -661,9 +663,9 @@ def read_stamp(stamp: Path, *, left_by: str) -> str:
     return str(json.loads(require(stamp, left_by=left_by).read_text())["stamp"])
 
 
-def _chosen_indices(count: int, *, part: str, limit: int | None, seed: int) -> NDArray[np.int64]:
+def _chosen_indices(count: int, *, split: str, limit: int | None, seed: int) -> NDArray[np.int64]:
     """Return all indices, or `limit` indices chosen by a public seed, in increasing order."""
     if limit is None or count <= limit:
         return np.arange(count)
-    chosen = public_rng(seed, part).choice(count, size=limit, replace=False)
+    chosen = public_rng(seed, split).choice(count, size=limit, replace=False)
     return np.sort(np.asarray(chosen, dtype=np.int64))

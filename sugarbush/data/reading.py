@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from sugarbush.data.cells import cells_of, is_missing
-from sugarbush.data.formats.folders import part_files
+from sugarbush.data.formats.folders import files_of
 from sugarbush.data.formats.interface import (
     digest_of_file,
     find_format,
@@ -53,13 +53,13 @@ from sugarbush.data.remote import (
     state_of,
 )
 from sugarbush.errors import InputError, UsageError
-from sugarbush.privacy.parts import MapParts
+from sugarbush.privacy.shards import MapShards
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "FilePart",
+    "FileShard",
     "Row",
     "changed_while_read",
     "column_names",
@@ -68,9 +68,9 @@ __all__ = [
     "digest_of_source",
     "encoding_of_header",
     "encoding_of_source",
-    "file_parts",
+    "file_shards",
     "is_missing",
-    "part_batches",
+    "shard_batches",
     "read_rows",
     "reads_keys",
     "require_column",
@@ -82,7 +82,7 @@ __all__ = [
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/#%$€£&-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
 _MOST_COLUMNS = 20
-_SPAN_BYTES = 2**25  # of csv and json lines: a public constant, so workers do not change the parts
+_SPAN_BYTES = 2**25  # of csv and json lines: a public constant, so workers do not change the shards
 # The names of a column with conversations in most public datasets, with the keys of a turn
 _CONVERSATIONS = {"messages": ("role", "content"), "conversations": ("from", "value")}
 # The argument of the Python API that sets a setting.
@@ -132,15 +132,15 @@ def row_batches(
     """
     reading = Reading(setting, wanted, all_columns, broken, options)
     empty = True
-    for file in part_files(path, setting=setting):
-        for batch in part_batches(FilePart(file), reading):
+    for file in files_of(path, setting=setting):
+        for batch in shard_batches(FileShard(file), reading):
             empty = False
             yield file, batch
     if empty:
         raise InputError(f"{path}: has no rows (setting {setting})")
 
 
-class FilePart(NamedTuple):
+class FileShard(NamedTuple):
     """A source, or a span of a file. `state` is the state of the file when it was divided."""
 
     file: Source
@@ -149,7 +149,7 @@ class FilePart(NamedTuple):
 
     @property
     def has_keys(self) -> bool:
-        """Whether the part is a span in which each record names its own fields. Then no single
+        """Whether the shard is a span in which each record names its own fields. Then no single
         span says whether the file has a column."""
         return self.span != WHOLE and format_of(self.file, "").has_keys
 
@@ -163,29 +163,29 @@ class FilePart(NamedTuple):
             raise changed_while_read(self.file)
 
 
-def file_parts(path: Source, *, reading: Reading, map_parts: MapParts) -> list[FilePart]:
-    """Divide a corpus into parts that `part_batches` reads, in order. Together they have the rows
+def file_shards(path: Source, *, reading: Reading, map_shards: MapShards) -> list[FileShard]:
+    """Divide a corpus into shards that `shard_batches` reads, in order. Together they have the rows
     of `row_batches`.
 
     A file has the spans of its format, such as the row groups of a parquet file. A text file that
-    its format can scan is divided at rows near multiples of `_SPAN_BYTES`. The parts depend only on
-    the files, and not on the number of processes. Each part has the state of its file before the
-    division.
+    its format can scan is divided at rows near multiples of `_SPAN_BYTES`. The shards depend only
+    on the files, and not on the number of processes. Each shard has the state of its file before
+    the division.
     """
-    parts: list[list[FilePart]] = []
+    shards: list[list[FileShard]] = []
     ranges: list[_Range] = []
-    for file in part_files(path, setting=reading.setting):
+    for file in files_of(path, setting=reading.setting):
         with opening(file, reading.setting):
-            whole, form = FilePart(file, state=state_of(file)), format_of(file, reading.setting)
-            parts.append([whole._replace(span=span) for span in form.spans(file, reading)])
+            whole, form = FileShard(file, state=state_of(file)), format_of(file, reading.setting)
+            shards.append([whole._replace(span=span) for span in form.spans(file, reading)])
             if not isinstance(file, Database) and form.can_be_scanned(file, reading):
                 starts = range(0, size_of(file), _SPAN_BYTES)
                 if len(starts) > 1:
-                    place = len(parts) - 1
+                    place = len(shards) - 1
                     ranges += [_Range(place, file, start, exact=not start) for start in starts]
-    for place, spans in _spans(ranges, reading, map_parts).items():
-        parts[place] = [parts[place][0]._replace(span=span) for span in spans]
-    return [part for of_file in parts for part in of_file]
+    for place, spans in _spans(ranges, reading, map_shards).items():
+        shards[place] = [shards[place][0]._replace(span=span) for span in spans]
+    return [shard for of_file in shards for shard in of_file]
 
 
 class _Range(NamedTuple):
@@ -199,7 +199,7 @@ class _Range(NamedTuple):
 
 
 def _spans(
-    ranges: Sequence[_Range], reading: Reading, map_parts: MapParts
+    ranges: Sequence[_Range], reading: Reading, map_shards: MapShards
 ) -> dict[int, list[Span]]:
     """Find the rows of each range. The first row of a range is a guess, until the range before ends
     there. If a guess is wrong, the range is scanned again from the end of the range before.
@@ -216,7 +216,7 @@ def _spans(
         return {number: found}
 
     while waiting:
-        scans |= map_parts(scan, list(waiting), operator.or_)
+        scans |= map_shards(scan, list(waiting), operator.or_)
         waiting = {}
         for number, each in enumerate(ranges[1:], start=1):
             before = scans[number - 1]
@@ -240,23 +240,23 @@ def _spans(
     return {place: of_file or [WHOLE] for place, of_file in spans.items()}
 
 
-def part_batches(part: FilePart, reading: Reading) -> Iterator[list[Row]]:
-    """Yield the rows of a part, as `row_batches` does. If the part `has_keys`, the caller checks
+def shard_batches(shard: FileShard, reading: Reading) -> Iterator[list[Row]]:
+    """Yield the rows of a shard, as `row_batches` does. If the shard `has_keys`, the caller checks
     that some record of the file has each column.
 
     Raises InputError if the file changes after its division. Otherwise a record that moves to
-    another part would be read twice.
+    another shard would be read twice.
     """
-    with opening(part.file, reading.setting):
-        part.require_unchanged()
-        rows = _rows(part.file, reading, part.span)
+    with opening(shard.file, reading.setting):
+        shard.require_unchanged()
+        rows = _rows(shard.file, reading, shard.span)
         try:
             while batch := list(islice(rows, BATCH_ROWS)):
                 yield batch
         except Exception:
-            part.require_unchanged()  # a changed file explains the error
+            shard.require_unchanged()  # a changed file explains the error
             raise
-        part.require_unchanged()
+        shard.require_unchanged()
 
 
 def changed_while_read(source: object) -> InputError:
@@ -319,7 +319,7 @@ def column_names(
     `required` columns. Names that look like data are omitted. `required` maps a column to the
     setting that names the column. Raises InputError that names the file and `setting`.
     """
-    path = part_files(path, setting=setting)[0]
+    path = files_of(path, setting=setting)[0]
     form, reading = format_of(path, setting), Reading(setting, required, options=options)
     try:
         names = form.names(path, reading)
@@ -352,7 +352,7 @@ def conversation_column(
     The types of a parquet or Arrow file decide. In other files, only the names `messages` and
     `conversations` do, and never a value. A file with a column `text` has no such column.
     """
-    file = part_files(path, setting=setting)[0]
+    file = files_of(path, setting=setting)[0]
     form = format_of(file, setting)
     if not form.has_conversations:
         return None
@@ -381,7 +381,7 @@ def encoding_of_source(path: Source, *, setting: str, options: ReadOptions) -> s
 
     Returns None for every other source. The byte order mark and the setting decide, and no record.
     """
-    file = part_files(path, setting=setting)[0]
+    file = files_of(path, setting=setting)[0]
     with opening(file, setting):
         return format_of(file, setting).encoding(file, options.encoding)
 
@@ -391,14 +391,14 @@ def encoding_of_header(path: Source, *, setting: str) -> str | None:
 
     Returns None for every other source. No record decides.
     """
-    file = part_files(path, setting=setting)[0]
+    file = files_of(path, setting=setting)[0]
     with opening(file, setting):
         return format_of(file, setting).encoding_of_header(file)
 
 
 def reads_keys(path: Source) -> bool:
     """Return whether the records of a source, or of the first file of a folder, have keys."""
-    file = part_files(path, setting="--from")[0]
+    file = files_of(path, setting="--from")[0]
     return format_of(file, "--from").has_keys
 
 
@@ -428,7 +428,7 @@ def _digest(sources: Iterable[Source], reading: Reading) -> bytes:
     version may read other rows."""
     whole = hashlib.sha256()
     for source in sources:
-        for file in part_files(source, setting=reading.setting):
+        for file in files_of(source, setting=reading.setting):
             whole.update((package_of_format(file) or "").encode())
             with opening(file, reading.setting):
                 for piece in _pieces(file, reading):

@@ -1,7 +1,7 @@
-"""Splits records into a training part and a held-out part.
+"""Splits records into a training split and a held-out split.
 
-The part of a record depends only on its own id, or on the id of its user. Therefore another record
-or user does not change the part.
+The split of a record depends only on its own id, or on the id of its user. Therefore another record
+or user does not change the split.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ class ContributionBounder:
     """Chooses the `records` records per user with the smallest keyed hashes.
 
     The choice depends only on the user's own records and the key. Pass all records twice in the
-    same order: first to `add`, then to the `ChosenRecords` of their part.
+    same order: first to `add`, then to the `ChosenRecords` of their shard.
     """
 
     def __init__(self, *, records: int, key: bytes) -> None:
         self._most, self._key = records, key
-        self._smallest: dict[str | None, list[tuple[bytes, int, int]]] = {}  # digest, part, index
+        self._smallest: dict[str | None, list[tuple[bytes, int, int]]] = {}  # digest, shard, index
         self._sizes: Counter[int] = Counter()
         self.totals: Counter[str | None] = Counter()  # all records by user; private
 
-    def add(self, records: Iterable[Record], *, part: int = 0) -> None:
+    def add(self, records: Iterable[Record], *, shard: int = 0) -> None:
         for record in records:
-            entry = _bound_digest(record, self._key), part, self._sizes[part]
+            entry = _bound_digest(record, self._key), shard, self._sizes[shard]
             self._insert(record.user, [entry])
-            self._sizes[part] += 1
+            self._sizes[shard] += 1
             self.totals[record.user] += 1
-        self._sizes.setdefault(part, 0)
+        self._sizes.setdefault(shard, 0)
 
     def merge(self, other: ContributionBounder) -> None:
-        """Add the records of other parts."""
+        """Add the records of other shards."""
         for user, entries in other._smallest.items():
             self._insert(user, entries)
         self._sizes.update(other._sizes)
@@ -69,19 +69,19 @@ class ContributionBounder:
         del entries[self._most :]
 
     def chosen(self) -> dict[int, ChosenRecords]:
-        """Return the chosen records of each part."""
-        by_part: dict[int, dict[int, bytes]] = {part: {} for part in self._sizes}
+        """Return the chosen records of each shard."""
+        by_shard: dict[int, dict[int, bytes]] = {shard: {} for shard in self._sizes}
         for entries in self._smallest.values():
-            for digest, part, index in entries:
-                by_part[part][index] = digest
+            for digest, shard, index in entries:
+                by_shard[shard][index] = digest
         return {
-            part: ChosenRecords(digests, self._sizes[part], self._key)
-            for part, digests in by_part.items()
+            shard: ChosenRecords(digests, self._sizes[shard], self._key)
+            for shard, digests in by_shard.items()
         }
 
 
 class ChosenRecords:
-    """The chosen records of a part, by their index. If the second pass over the part differs from
+    """The chosen records of a shard, by their index. If the second pass over the shard differs from
     the first, `used` or `require_complete` raises InputError."""
 
     def __init__(self, digests: dict[int, bytes], records: int, key: bytes) -> None:
@@ -130,7 +130,7 @@ class SplitTotals:
             self._texts.add(sha256(normalised(record.text).encode()).digest())
 
     def merge(self, other: SplitTotals) -> None:
-        """Add the records of the next part."""
+        """Add the records of the next shard."""
         self.counts += other.counts
         self.ids.merge(other.ids)
         self._texts |= other._texts
@@ -157,12 +157,12 @@ class SplitTotals:
 
 
 class Splitter:
-    """Assigns batches of records to the two parts.
+    """Assigns batches of records to the two splits.
 
-    A hash of a record's own id decides its part. If the unit is a user, a hash of the user decides,
-    so no user is in both parts. `public` texts (normalised; donated, or in the generator's pool)
-    are removed. Texts that `exclude_share` reserves for a public pool are removed too.
-    `fingerprint` receives the remaining records. `bound` then limits the records per user.
+    A hash of a record's own id decides its split. If the unit is a user, a hash of the user
+    decides, so no user is in both splits. `public` texts (normalised; donated, or in the
+    generator's pool) are removed. Texts that `exclude_share` reserves for a public pool are removed
+    too. `fingerprint` receives the remaining records. `bound` then limits the records per user.
     """
 
     def __init__(
@@ -189,8 +189,8 @@ class Splitter:
         share = self._params.exclude_share
         return [r for r in records if not share or share <= hash_share(r.text)]
 
-    def parts(self, records: Sequence[Record], *, source: str) -> SplitRecords:
-        """Split a batch of `source` into the two parts."""
+    def split(self, records: Sequence[Record], *, source: str) -> SplitRecords:
+        """Split a batch of `source` into the two splits."""
         totals = self.totals
         if self._params.id_column is not None:
             totals.ids.add(records, source)
@@ -201,16 +201,16 @@ class Splitter:
             users = [r.user for r in kept if r.user is not None]
             self._fingerprint.add([r.text for r in kept], users=users, ids=[r.id for r in kept])
         used = kept if self._bound is None else self._bound.used(kept, source=source)
-        parts: SplitRecords = {TRAIN: [], HELDOUT: []}
+        split: SplitRecords = {TRAIN: [], HELDOUT: []}
         for record in used:
             owner = record.id if record.user is None else record.user
             held_out = hash_share(f"heldout\x1f{owner}") < self._params.heldout_share
-            parts[HELDOUT if held_out else TRAIN].append(record)
+            split[HELDOUT if held_out else TRAIN].append(record)
         totals.counts["public"] += len(records) - len(private_records)
         totals.counts["left to the pool"] += len(private_records) - len(kept)
         totals.counts["kept"] += len(kept)
-        totals.counts.update({part: len(members) for part, members in parts.items()})
-        return parts
+        totals.counts.update({name: len(members) for name, members in split.items()})
+        return split
 
     def require_complete(self, *, source: str) -> None:
         """Raise InputError after the last batch if chosen records are missing."""
@@ -234,7 +234,7 @@ class Ids:
         self._positions.append(np.array([file << _ROW_BITS | r.number for r in records], np.int64))
 
     def merge(self, other: Ids) -> None:
-        """Add the ids of the next part."""
+        """Add the ids of the next shard."""
         numbers = np.array([self._number_of(source) for source in other._sources], dtype=np.int64)
         for positions in other._positions:
             files, rows = positions >> _ROW_BITS, positions & ((1 << _ROW_BITS) - 1)

@@ -1,4 +1,4 @@
-"""Computes keyed digests of private tables, in parts.
+"""Computes keyed digests of private tables, in shards.
 
 A digest covers the rows in order. It covers the content, and not the bytes of a file. With a digest
 of the bytes, a new version of the parquet writer would make stages stale and cause new charges.
@@ -25,11 +25,11 @@ class TableDigest:
     probability about n / 2^127 (Karp and Rabin 1987).
 
     >>> import pandas as pd
-    >>> def digest(*parts):
+    >>> def digest(*shards):
     ...     whole = TableDigest(b"key")
-    ...     for part in parts:
+    ...     for shard in shards:
     ...         more = TableDigest(b"key")
-    ...         more.add(pd.DataFrame({"text": part}))
+    ...         more.add(pd.DataFrame({"text": shard}))
     ...         whole.merge(more)
     ...     return keyed_digest([whole], key=b"key")
     >>> digest(["a", "b", "c"]) == digest(["a"], ["b", "c"])

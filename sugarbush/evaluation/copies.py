@@ -57,8 +57,8 @@ def copy_values(
             yield MetricValue.of("long_copies", name, estimate)
     if size := min(len(training), len(heldout)):
         training_features, heldout_features = (
-            sample.limited(size, rng=public_rng(settings.seed, part)).features[space]
-            for part, sample in (("training", training), ("heldout", heldout))
+            sample.limited(size, rng=public_rng(settings.seed, split)).features[space]
+            for split, sample in (("training", training), ("heldout", heldout))
         )
         ratios = nearer_to_training(
             synthetic.features[space], training=training_features, heldout=heldout_features
@@ -105,7 +105,7 @@ def nearer_to_training(
     """
     if not min(len(synthetic), len(training), len(heldout)):
         raise InvariantError("synthetic, training and held-out texts must not be empty")
-    to_training, to_heldout = (_nearest(synthetic, part) for part in (training, heldout))
+    to_training, to_heldout = (_nearest(synthetic, split) for split in (training, heldout))
     both_zero = (to_training == 0) & (to_heldout == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(both_zero, 1.0, to_training / to_heldout)

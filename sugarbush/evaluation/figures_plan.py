@@ -8,14 +8,14 @@ from sugarbush.data.schema import Schema
 from sugarbush.privacy.budget import BudgetRequest
 
 RECORDS, QUALITY, TOPICS = "records", "quality", "topics"
-PARTS = (RECORDS, QUALITY, TOPICS)
+REQUESTS = (RECORDS, QUALITY, TOPICS)
 # The counts of near texts and right answers decide the verdict, so they get most.
 _SHARES = {RECORDS: 0.2, QUALITY: 0.6, TOPICS: 0.2}
 
 
-def request_name(method: str, part: str) -> str:
+def request_name(method: str, request: str) -> str:
     """Return the name of a mechanism of the figures of a method."""
-    return f"figures_{part}@{method}"
+    return f"figures_{request}@{method}"
 
 
 def figure_requests(
@@ -33,13 +33,13 @@ def figure_requests(
     counts = {RECORDS: 1 + attributes + pairs, QUALITY: 1 + attributes, TOPICS: 1}
     return tuple(
         BudgetRequest(
-            name=request_name(method, part),
-            count=counts[part],
-            share=share * _SHARES[part] / len(methods),
+            name=request_name(method, request),
+            count=counts[request],
+            share=share * _SHARES[request] / len(methods),
             pool="figures",
             setting="evaluate.public",
-            one_record=part != RECORDS,
+            one_record=request != RECORDS,
         )
         for method in methods
-        for part in PARTS
+        for request in REQUESTS
     )

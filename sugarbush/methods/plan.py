@@ -47,14 +47,14 @@ def plan_for(
     measured = sum(request.share for request in figures)
     left = 1 - measured if requests else 0.0
     claimed = sum(weights)
-    parts = [
+    shared = [
         replace(request, share=left * weight / claimed)
         for request, weight in zip(requests, weights, strict=True)
     ]
-    parts += [replace(each, share=(1 - left) * each.share / measured) for each in figures]
-    _refuse_hopeless(privacy, parts)
+    shared += [replace(each, share=(1 - left) * each.share / measured) for each in figures]
+    _refuse_hopeless(privacy, shared)
     plan = make_plan(
-        parts,
+        shared,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         records_per_unit=privacy.records_per_user,

@@ -107,7 +107,7 @@ def _entry(stage: Stage) -> dict[str, Any]:
 def parameter_keys(stage: Stage) -> list[str]:
     """Return the stage's keys in settings.json, with `{method}` in place of a method's name."""
     keys = [f"settings.{section}" for section in stage.settings]
-    keys += [f"plan.{part}" for part in stage.plan]
+    keys += [f"plan.{request}" for request in stage.plan]
     if stage.depends_on_code:
         keys.append("code")
     if stage.version is not None:

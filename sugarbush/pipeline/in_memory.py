@@ -84,9 +84,9 @@ class Corpus:
         """Lines that say how many rows are not used, and why. The counts are exact and private."""
         return tuple(dropped_rows(self.tally))
 
-    def real_texts(self, part: str) -> RealTexts:
+    def real_texts(self, split: str) -> RealTexts:
         """Return the plain records of `train` or `heldout`. Results on these records are not DP."""
-        return self.private.real_texts(self.schema.names, part=part)
+        return self.private.real_texts(self.schema.names, split=split)
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
         """Return unit vectors (n, d) of the texts, from the private or the public cache."""
@@ -208,7 +208,7 @@ def prepare_corpus(
     donated_frame = _donated_frame(donated, settings, schema)
     wanted = wanted_columns(settings.prepare, schema, private=True)
     rows = rows_of_frame(frame, wanted=wanted)
-    parts = SplitCorpus(
+    split_corpus = SplitCorpus(
         lambda: [0],
         lambda _: [("the frame", rows)],
         project,
@@ -216,11 +216,11 @@ def prepare_corpus(
         source="the frame",
         setting="frame",
     )
-    by_user = parts.bounds.unit is Unit.USER
-    (records,) = parts.batches()
+    by_user = split_corpus.bounds.unit is Unit.USER
+    (records,) = split_corpus.batches()
     prepared = {
-        part: private_frame(own, schema, key=key_of(project), by_user=by_user)
-        for part, own in records.items()
+        split: private_frame(own, schema, key=key_of(project), by_user=by_user)
+        for split, own in records.items()
     }
     embeddings = {private: EmbeddingsInMemory() for private in (True, False)}
     examples = read_donated_codes(
@@ -243,25 +243,29 @@ def prepare_corpus(
         )
 
     codes = {
-        part: codes_frame(coded(records_of(own)), schema.domain) for part, own in prepared.items()
+        split: codes_frame(coded(records_of(own)), schema.domain) for split, own in prepared.items()
     }
-    own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint, bounds=parts.bounds)
+    own = CorpusInMemory(
+        prepared, codes, fingerprint=split_corpus.fingerprint, bounds=split_corpus.bounds
+    )
     return Corpus(
         private=own,
         donated=examples,
         schema=schema,
         settings=settings,
-        names=_names(own, settings, state=project.state, what="frame", public=parts.public_inputs),
+        names=_names(
+            own, settings, state=project.state, what="frame", public=split_corpus.public_inputs
+        ),
         state=project.state,
         embeddings=embeddings,
-        tally=parts.tally,
+        tally=split_corpus.tally,
     )
 
 
 def corpus_of_project(
     project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
 ) -> Corpus:
-    """Load the corpus that a project's stages prepared. Each part has at most `limit` records.
+    """Load the corpus that a project's stages prepared. Each split has at most `limit` records.
 
     Its embeddings come from the project's caches. Raises MissingInputError, which names the stage
     to run first: prepare or extract_metadata. Raises ParamsError if the chosen methods use no

@@ -50,12 +50,12 @@ class MetadataRequest:
             "settings": project.settings.synthesize_metadata.model_dump(mode="json"),
             "seed": project.settings.seed,
             "privacy": project.settings.privacy.promise,
-            "plan": {part: project.plan.of(part).mu for part in self._parts},
+            "plan": {request: project.plan.of(request).mu for request in self._requests},
         }
 
     @property
-    def _parts(self) -> tuple[str, ...]:
-        return tuple(part for part in (METADATA, LABELS) if self.project.plan.holds(part))
+    def _requests(self) -> tuple[str, ...]:
+        return tuple(request for request in (METADATA, LABELS) if self.project.plan.holds(request))
 
     def release(
         self, *, forced: bool, before_charge: Callable[[], None] = lambda: None
@@ -64,20 +64,20 @@ class MetadataRequest:
         must not spend budget. So the cap must allow the whole run. `before_charge` checks
         everything else that could stop the run."""
         with open_store(self.project, STAGE, self.cache_key(), forced=forced) as store:
-            missing = [part for part in self._parts if store.finished(part) is None]
+            missing = [request for request in self._requests if store.finished(request) is None]
             if missing:
-                finished = set(self._parts) - set(missing)
+                finished = set(self._requests) - set(missing)
                 finished.update(LOOK if self.project.look is not None else ())
                 waiting = [a.event for a in self.project.plan.allocations if a.name not in finished]
                 self._session(store).check(waiting)
                 before_charge()
             session = self._session(store)
-            for part in missing:
-                if part == LABELS:
-                    store.array(part, lambda: self._draw_labels(session))
+            for request in missing:
+                if request == LABELS:
+                    store.array(request, lambda: self._draw_labels(session))
                 else:
-                    store.drawn(part, lambda folder: self._draw_table(folder, session))
-            folders = tuple(store.folder / part for part in self._parts)
+                    store.drawn(request, lambda folder: self._draw_table(folder, session))
+            folders = tuple(store.folder / request for request in self._requests)
         look = self.project.look
         return DrawnMetadata(
             folders=folders,
@@ -98,7 +98,7 @@ class MetadataRequest:
         wanted = schema.names if named is None else [schema.attribute(n).name for n in named]
         names = [name for name in schema.names if name in wanted]
         table = synthesize_table(
-            corpus_of(self.project).code_parts(names),
+            corpus_of(self.project).code_shards(names),
             {name: schema.domain[name] for name in names},
             mu=self.project.plan.of(METADATA).mu,
             params=settings,
@@ -115,7 +115,7 @@ class MetadataRequest:
     def _draw_labels(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         project, schema, label = self.project, self.project.schema, label_of(self.project)
         return noisy_histogram(
-            corpus_of(project).code_parts([label]).map_batch(lambda table: table[:, 0]),
+            corpus_of(project).code_shards([label]).map_batch(lambda table: table[:, 0]),
             size=len(schema.attribute(label).domain),
             stddev=project.plan.of(LABELS).stddev,
             session=session,

@@ -43,10 +43,10 @@ class Stage:
     """One stage.
 
     `inputs` contains files and folders that DVC may see. The output of the stage depends on
-    `settings` (sections of the resolved settings) and `plan` (parts of the budget plan), and on all
-    code. A stage that spends budget declares a `version` instead of code, because an edited comment
-    must not cost epsilon. With `by_method`, the stage runs once for each method. With `always`, it
-    runs in every run, and decides itself whether its output is up to date.
+    `settings` (sections of the resolved settings) and `plan` (requests of the budget plan), and on
+    all code. A stage that spends budget declares a `version` instead of code, because an edited
+    comment must not cost epsilon. With `by_method`, the stage runs once for each method. With
+    `always`, it runs in every run, and decides itself whether its output is up to date.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Reads, checks and splits the corpus that the settings name.
 
-A corpus has parts, which depend only on its files. A part is split in this process, in several
-processes or on a cluster. The parts of the result, the ids and the messages are the same in each
+A corpus has shards, which depend only on its files. A shard is split in this process, in several
+processes or on a cluster. The splits of the result, the ids and the messages are the same in each
 case.
 """
 
@@ -18,7 +18,7 @@ from sugarbush.data.formats.rows import Reading, require_columns
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.private_store import HELDOUT, TRAIN, PreparedDigests, PreparedFiles
-from sugarbush.data.reading import FilePart, Row, file_parts, part_batches, row_batches
+from sugarbush.data.reading import FileShard, Row, file_shards, row_batches, shard_batches
 from sugarbush.data.records import (
     Record,
     require_decimal_signs,
@@ -43,8 +43,8 @@ from sugarbush.preparation.public_texts import Comparison, PublicSources, refuse
 from sugarbush.privacy.fingerprint import FingerprintBuilder, FingerprintState
 from sugarbush.privacy.ledger import has_fingerprint_of_0_2
 from sugarbush.privacy.overlap import PublicTexts
-from sugarbush.privacy.parts import MapParts, map_parts
 from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.shards import MapShards, map_shards
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.run.context import Project
 from sugarbush.run.records import key_of
@@ -53,18 +53,18 @@ Batches = Iterable[tuple[str, Sequence[Row]]]
 
 
 @dataclass(frozen=True)
-class _NumberedPart:
-    """A part of a corpus, with the choice of its records if the unit is a user. A cluster may log
+class _NumberedShard:
+    """A shard of a corpus, with the choice of its records if the unit is a user. A cluster may log
     the `repr`, so it shows only the number."""
 
     number: int
-    part: Any = field(repr=False)
+    shard: Any = field(repr=False)
     chosen: ChosenRecords | None = field(default=None, repr=False)
 
 
 @dataclass
-class _PartFacts:
-    """What is found in one part. `missing` are the columns that no record has. Private."""
+class _ShardFacts:
+    """What is found in one shard. `missing` are the columns that no record has. Private."""
 
     totals: SplitTotals = field(default_factory=SplitTotals)
     bad: Counter[str] = field(default_factory=Counter)
@@ -77,15 +77,15 @@ class _PartFacts:
 
 @dataclass
 class _Findings:
-    """What is found in some parts, in any order. Private."""
+    """What is found in some shards, in any order. Private."""
 
-    parts: dict[int, _PartFacts]
+    shards: dict[int, _ShardFacts]
     fingerprint: FingerprintState | None
     compared: Any
 
     def joined(self, other: _Findings) -> _Findings:
-        """Add the findings in other parts."""
-        self.parts |= other.parts
+        """Add the findings in other shards."""
+        self.shards |= other.shards
         if self.fingerprint is not None and other.fingerprint is not None:
             self.fingerprint = self.fingerprint.joined(other.fingerprint)
         self.compared = Comparison.joined(self.compared, other.compared)
@@ -93,8 +93,8 @@ class _Findings:
 
 
 @dataclass(frozen=True)
-class _PartSplitter:
-    """Splits one part of a corpus, also on a worker."""
+class _ShardSplitter:
+    """Splits one shard of a corpus, also on a worker."""
 
     read: Callable[[Any], Batches] = field(repr=False)
     params: PrepareSettings
@@ -108,75 +108,76 @@ class _PartSplitter:
     fingerprint: bool
     of_0_2: bool
 
-    def split(self, part: _NumberedPart, found: list[_Findings]) -> Iterator[SplitRecords]:
-        """Yield the records of each batch by their part. After the last batch, append the findings.
+    def split(self, shard: _NumberedShard, found: list[_Findings]) -> Iterator[SplitRecords]:
+        """Yield the records of each batch by their split. After the last batch, append the
+        findings.
 
         Raises InputError for a row that cannot be used.
         """
         builder = FingerprintBuilder(key=self.key, of_0_2=self.of_0_2) if self.fingerprint else None
-        splitter = self._splitter(part.chosen, builder)
-        comparison, facts = Comparison(self.public_texts), _PartFacts(splitter.totals)
-        found.append(_Findings({part.number: facts}, None, comparison.state()))
-        for source, records in self._records(part.part, facts):
+        splitter = self._splitter(shard.chosen, builder)
+        comparison, facts = Comparison(self.public_texts), _ShardFacts(splitter.totals)
+        found.append(_Findings({shard.number: facts}, None, comparison.state()))
+        for source, records in self._records(shard.shard, facts):
             comparison.add(records, splitter.kept(records))
-            yield splitter.parts(records, source=source)
+            yield splitter.split(records, source=source)
         splitter.require_complete(source=self.source)
         found[-1].compared = comparison.state()
         found[-1].fingerprint = None if builder is None else builder.state()
 
-    def write(self, part: _NumberedPart, *, files: PreparedFiles) -> _Findings:
-        """Split a part into the files of its number. An error is a finding, because the error of
-        the first part counts, and not the first error in time. After an error, no later part is
+    def write(self, shard: _NumberedShard, *, files: PreparedFiles) -> _Findings:
+        """Split a shard into the files of its number. An error is a finding, because the error of
+        the first shard counts, and not the first error in time. After an error, no later shard is
         read."""
         found: list[_Findings] = []
-        if files.has_error_before(part.number):
+        if files.has_error_before(shard.number):
             return _Findings({}, None, Comparison(self.public_texts).state())
         by_user = self.bounds.unit is Unit.USER
         no_records: SplitRecords = {TRAIN: [], HELDOUT: []}
         try:
-            with files.part(part.number) as writer:
-                for parts in chain([no_records], self.split(part, found)):
+            with files.shard(shard.number) as writer:
+                for split in chain([no_records], self.split(shard, found)):
                     writer.add(
                         {
                             name: private_frame(own, self.schema, key=self.key, by_user=by_user)
-                            for name, own in parts.items()
+                            for name, own in split.items()
                         }
                     )
-                found[-1].parts[part.number].digests = writer.digests
+                found[-1].shards[shard.number].digests = writer.digests
         except InputError as error:
-            found[-1].parts[part.number].error = error
-            files.mark_error(part.number)
+            found[-1].shards[shard.number].error = error
+            files.mark_error(shard.number)
         return found[-1]
 
     def owners(
-        self, part: _NumberedPart, *, files: PreparedFiles | None
-    ) -> tuple[ContributionBounder, dict[int, _PartFacts]]:
-        """Read the users of a part, for the choice of their records. An error is a finding, as in
+        self, shard: _NumberedShard, *, files: PreparedFiles | None
+    ) -> tuple[ContributionBounder, dict[int, _ShardFacts]]:
+        """Read the users of a shard, for the choice of their records. An error is a finding, as in
         `write`. Without `files`, an error is raised at once."""
         bounder = ContributionBounder(records=self.bounds.records_per_unit, key=self.key)
-        kept, facts = self._splitter(None, None).kept, _PartFacts()
-        if files is not None and files.has_error_before(part.number):
+        kept, facts = self._splitter(None, None).kept, _ShardFacts()
+        if files is not None and files.has_error_before(shard.number):
             return bounder, {}
         try:
-            bounder.add((), part=part.number)
-            for _, records in self._records(part.part, facts):
-                bounder.add(kept(records), part=part.number)
+            bounder.add((), shard=shard.number)
+            for _, records in self._records(shard.shard, facts):
+                bounder.add(kept(records), shard=shard.number)
         except InputError as error:
             if files is None:
                 raise
             facts.error = error
-            files.mark_error(part.number)
-        return bounder, {part.number: facts}
+            files.mark_error(shard.number)
+        return bounder, {shard.number: facts}
 
     def _splitter(
         self, chosen: ChosenRecords | None, builder: FingerprintBuilder | None
     ) -> Splitter:
         return Splitter(self.params, public=self.public, bound=chosen, fingerprint=builder)
 
-    def _records(self, part: Any, facts: _PartFacts) -> Iterator[tuple[str, tuple[Record, ...]]]:
+    def _records(self, shard: Any, facts: _ShardFacts) -> Iterator[tuple[str, tuple[Record, ...]]]:
         wanted = wanted_columns(self.params, self.schema, private=True)
-        missing = set(wanted) if isinstance(part, FilePart) and part.has_keys else set()
-        for source, rows in self.read(part):
+        missing = set(wanted) if isinstance(shard, FileShard) and shard.has_keys else set()
+        for source, rows in self.read(shard):
             for row in rows if missing else ():
                 missing.difference_update(row.fields)
             facts.rows, facts.missing = facts.rows + len(rows), frozenset(missing)
@@ -193,18 +194,18 @@ class _PartSplitter:
 
 
 class SplitCorpus:
-    """Splits a corpus into its private parts. `tally` and `fingerprint` are complete after the last
-    batch.
+    """Splits a corpus into its private splits. `tally` and `fingerprint` are complete after the
+    last batch.
 
-    `parts` returns the parts of the corpus, and `read` the rows of a part with the name of their
-    source. If the unit is a user, each part is read twice. Records that equal a public text
+    `shards` returns the shards of the corpus, and `read` the rows of a shard with the name of their
+    source. If the unit is a user, each shard is read twice. Records that equal a public text
     (`PublicSources`) are removed. If the public texts overlap the records, InputError is raised
-    after the last part.
+    after the last shard.
     """
 
     def __init__(
         self,
-        parts: Callable[[], Sequence[Any]],
+        shards: Callable[[], Sequence[Any]],
         read: Callable[[Any], Batches],
         project: Project,
         *,
@@ -212,7 +213,7 @@ class SplitCorpus:
         source: str,
         setting: str,
     ) -> None:
-        self._parts, self._read, self._project = parts, read, project
+        self._shards, self._read, self._project = shards, read, project
         self._source, self._setting = source, setting
         private_columns = project.settings.publication.private_columns
         refuse_private_columns(project.schema, project.settings.prepare, private_columns)
@@ -225,35 +226,35 @@ class SplitCorpus:
 
     def records(self) -> Iterator[Record]:
         """Yield all records, without a fingerprint."""
-        for parts in self.batches(fingerprint=False):
-            for records in parts.values():
+        for split in self.batches(fingerprint=False):
+            for records in split.values():
                 yield from records
 
     def batches(self, *, fingerprint: bool = True) -> Iterator[SplitRecords]:
-        """Yield the records of each batch by their part. If `fingerprint` is false, no fingerprint
+        """Yield the records of each batch by their split. If `fingerprint` is false, no fingerprint
         is computed."""
         splitter = self._splitter(fingerprint=fingerprint)
-        numbered, found = self._numbered(splitter, map_parts), list[_Findings]()
-        for part in numbered:
-            yield from splitter.split(part, found)
+        numbered, found = self._numbered(splitter, map_shards), list[_Findings]()
+        for shard in numbered:
+            yield from splitter.split(shard, found)
         self._finish(numbered, found)
 
-    def write(self, files: PreparedFiles, map_parts: MapParts) -> PreparedDigests:
-        """Write the records. `map_parts` runs the parts, and the files do not depend on it. Returns
-        the digests of the records."""
+    def write(self, files: PreparedFiles, map_shards: MapShards) -> PreparedDigests:
+        """Write the records. `map_shards` runs the shards, and the files do not depend on it.
+        Returns the digests of the records."""
         splitter = self._splitter(fingerprint=True)
-        numbered = self._numbered(splitter, map_parts, files)
-        found = map_parts(partial(splitter.write, files=files), numbered, _Findings.joined)
+        numbered = self._numbered(splitter, map_shards, files)
+        found = map_shards(partial(splitter.write, files=files), numbered, _Findings.joined)
         self._finish(numbered, [found])
         digests = PreparedDigests(key_of(self._project))
-        for part in numbered:
-            if (own := found.parts[part.number].digests) is not None:
+        for shard in numbered:
+            if (own := found.shards[shard.number].digests) is not None:
                 digests.merge(own)
         return digests
 
     @property
     def public_inputs(self) -> str:
-        """The digest of all settings and public texts that affect the private parts and codes."""
+        """The digest of all settings and public texts that affect the private splits and codes."""
         project = self._project
         names = ("prepare", "extract_metadata", "embedding", "privacy.unit")
         return digest_of(
@@ -262,9 +263,9 @@ class SplitCorpus:
             public=sorted(self._public),
         )
 
-    def _splitter(self, *, fingerprint: bool) -> _PartSplitter:
+    def _splitter(self, *, fingerprint: bool) -> _ShardSplitter:
         project = self._project
-        return _PartSplitter(
+        return _ShardSplitter(
             read=self._read,
             params=project.settings.prepare,
             schema=project.schema,
@@ -279,23 +280,27 @@ class SplitCorpus:
         )
 
     def _numbered(
-        self, splitter: _PartSplitter, map_parts: MapParts, files: PreparedFiles | None = None
-    ) -> list[_NumberedPart]:
-        """Return the parts, with the choice of their records if the unit is a user."""
-        numbered = [_NumberedPart(number, part) for number, part in enumerate(self._parts())]
+        self, splitter: _ShardSplitter, map_shards: MapShards, files: PreparedFiles | None = None
+    ) -> list[_NumberedShard]:
+        """Return the shards, with the choice of their records if the unit is a user."""
+        numbered = [_NumberedShard(number, shard) for number, shard in enumerate(self._shards())]
         if self.bounds.unit is not Unit.USER:
             return numbered
-        bounder, facts = map_parts(partial(splitter.owners, files=files), numbered, _joined_owners)
+        bounder, facts = map_shards(partial(splitter.owners, files=files), numbered, _joined_owners)
         self._require_columns(numbered, facts)
         self.records_of_users, chosen = bounder.totals, bounder.chosen()
-        return [_NumberedPart(each.number, each.part, chosen[each.number]) for each in numbered]
+        return [_NumberedShard(each.number, each.shard, chosen[each.number]) for each in numbered]
 
-    def _finish(self, numbered: Sequence[_NumberedPart], found: Sequence[_Findings]) -> None:
-        """Raise the first error of the parts, and then the errors of the whole corpus."""
+    def _finish(self, numbered: Sequence[_NumberedShard], found: Sequence[_Findings]) -> None:
+        """Raise the first error of the shards, and then the errors of the whole corpus."""
         params, totals, bad = self._project.settings.prepare, SplitTotals(), Counter[str]()
-        facts = {number: own for findings in found for number, own in findings.parts.items()}
+        facts = {number: own for findings in found for number, own in findings.shards.items()}
         self._require_columns(numbered, facts)
-        files = {part.part.file: part.part for part in numbered if isinstance(part.part, FilePart)}
+        files = {
+            shard.shard.file: shard.shard
+            for shard in numbered
+            if isinstance(shard.shard, FileShard)
+        }
         for last in files.values():
             last.require_unchanged()
         if not any(own.rows for own in facts.values()):
@@ -310,9 +315,9 @@ class SplitCorpus:
         for findings in found:
             comparison.merge(findings.compared)
         comparison.refuse_overlap()
-        for part in numbered:
-            totals.merge(facts[part.number].totals)
-            bad.update(facts[part.number].bad)
+        for shard in numbered:
+            totals.merge(facts[shard.number].totals)
+            bad.update(facts[shard.number].bad)
         bounded = self.bounds.unit is Unit.USER
         tally = totals.tally(params, source=self._source, bounded=bounded)
         self.tally = {**tally, **bad}
@@ -326,15 +331,15 @@ class SplitCorpus:
             self.fingerprint = builder.values()
 
     def _require_columns(
-        self, numbered: Sequence[_NumberedPart], facts: Mapping[int, _PartFacts]
+        self, numbered: Sequence[_NumberedShard], facts: Mapping[int, _ShardFacts]
     ) -> None:
         """Raise the first error in the order of the files and rows, also for a column that no
-        record of a file has. Parts after an error may have no facts."""
+        record of a file has. Shards after an error may have no facts."""
         wanted = wanted_columns(self._project.settings.prepare, self._project.schema, private=True)
-        for file, parts in groupby(numbered, lambda part: getattr(part.part, "file", None)):
+        for file, shards in groupby(numbered, lambda shard: getattr(shard.shard, "file", None)):
             missing = frozenset(wanted)
-            for part in parts:
-                own = facts[part.number]
+            for shard in shards:
+                own = facts[shard.number]
                 if own.error is not None:
                     raise own.error
                 missing &= own.missing
@@ -342,9 +347,9 @@ class SplitCorpus:
 
 
 def _joined_owners(
-    one: tuple[ContributionBounder, dict[int, _PartFacts]],
-    other: tuple[ContributionBounder, dict[int, _PartFacts]],
-) -> tuple[ContributionBounder, dict[int, _PartFacts]]:
+    one: tuple[ContributionBounder, dict[int, _ShardFacts]],
+    other: tuple[ContributionBounder, dict[int, _ShardFacts]],
+) -> tuple[ContributionBounder, dict[int, _ShardFacts]]:
     one[0].merge(other[0])
     return one[0], one[1] | other[1]
 
@@ -368,14 +373,14 @@ def file_batches(
         yield str(file), rows
 
 
-def _part_batches(part: FilePart, *, reading: Reading) -> Iterator[tuple[str, Sequence[Row]]]:
-    for rows in part_batches(part, reading):
-        yield str(part.file), rows
+def _shard_batches(shard: FileShard, *, reading: Reading) -> Iterator[tuple[str, Sequence[Row]]]:
+    for rows in shard_batches(shard, reading):
+        yield str(shard.file), rows
 
 
-def read_corpus(project: Project, *, engine: MapParts = map_parts) -> SplitCorpus:
-    """Open the data file. The rows are read and split while the caller iterates over the parts.
-    `engine` divides the file into parts."""
+def read_corpus(project: Project, *, engine: MapShards = map_shards) -> SplitCorpus:
+    """Open the data file. The rows are read and split while the caller iterates over the shards.
+    `engine` divides the file into shards."""
     settings = project.settings.prepare
     refuse_private_files(project)
     path = source_of(project.base, settings.file, setting="prepare.file")
@@ -387,8 +392,8 @@ def read_corpus(project: Project, *, engine: MapParts = map_parts) -> SplitCorpu
         options=settings.read_options,
     )
     return SplitCorpus(
-        partial(file_parts, path, reading=reading, map_parts=engine),
-        partial(_part_batches, reading=reading),
+        partial(file_shards, path, reading=reading, map_shards=engine),
+        partial(_shard_batches, reading=reading),
         project,
         donated=project.inputs.donated_texts(),
         source=str(path),

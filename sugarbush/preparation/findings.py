@@ -65,8 +65,8 @@ class _Characters:
 
 
 def _records(corpus: SplitCorpus) -> Iterator[Record]:
-    for parts in corpus.batches():
-        for records in parts.values():
+    for split in corpus.batches():
+        for records in split.values():
             yield from records
 
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
-from sugarbush.data.formats.folders import part_files
+from sugarbush.data.formats.folders import files_of
 from sugarbush.data.records import Record
 from sugarbush.data.remote import Source, source_of
 from sugarbush.errors import InputError
@@ -102,7 +102,7 @@ class Comparison:
         return texts, one[1] + other[1], one[2] + other[2]
 
     def merge(self, state: Compared) -> None:
-        """Add the compared records of other parts."""
+        """Add the compared records of other shards."""
         texts, count, kept = state
         for name, public in self._by_setting.items():
             public.merge(texts[name])
@@ -143,7 +143,7 @@ def refuse_private_files(project: Project) -> None:
 
 def _local_files(project: Project, name: str, *, setting: str) -> list[Path]:
     source: Source = source_of(project.base, name, setting=setting)
-    return [file for file in part_files(source, setting=setting) if isinstance(file, Path)]
+    return [file for file in files_of(source, setting=setting) if isinstance(file, Path)]
 
 
 def _are_equal(one: Path, other: Path) -> bool:

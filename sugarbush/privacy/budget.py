@@ -64,12 +64,12 @@ from sugarbush.privacy.events import (
 )
 
 _SHARE_TOLERANCE = 1e-9
-# Fractions of delta for each of the two mechanisms of a bound. At 0.5, epsilon meets the target,
-# except for rounding. The larger fraction needs less noise, and mostly meets the target, too.
-_PARTS_OF_DELTA = (0.65, 0.5, 0.4)
+# Shares of delta for each of the two mechanisms of a bound. At 0.5, epsilon meets the target,
+# except for rounding. The larger share needs less noise, and mostly meets the target, too.
+_SHARES_OF_DELTA = (0.65, 0.5, 0.4)
 _STEPS = 8
-# Part of delta that a training beside a profile uses. A larger part needs less noise, but a later
-# run has a smaller slack. This part is within the slack of the first 31 groups of charges.
+# Share of delta that a training beside a profile uses. A larger share needs less noise, but a
+# later run has a smaller slack. This share is within the slack of the first 31 groups of charges.
 _DELTA_OF_TRAINING = 1e-5
 _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsampled mechanisms
 _FIGURES = 6  # significant digits of each mu and each noise
@@ -89,7 +89,7 @@ class BudgetRequest:
     (AIM, DP-SGD). `record_l2_sensitivity` is the L2 sensitivity of one Gaussian to one record.
 
     A method leaves `share` out. Its `pool` names the share of the budget that pays, and the
-    requests of a pool get equal parts of it. Requests of the pool `figures` state their share of
+    requests of a pool get equal shares of it. Requests of the pool `figures` state their share of
     the whole budget. Methods that request the same name use the mechanism
     together. Messages show `setting`, which decides the count. The card shows `remarks`. With
     `one_record`, the mechanism reads one record of each unit, so its sensitivity is that of one
@@ -200,26 +200,26 @@ def _training(event: Event) -> DpSgd:
 
 
 def make_plan(
-    parts: Sequence[BudgetRequest], *, epsilon: float, delta: float, records_per_unit: int = 1
+    requests: Sequence[BudgetRequest], *, epsilon: float, delta: float, records_per_unit: int = 1
 ) -> BudgetPlan:
-    """Plan how `parts` spend (epsilon, delta) per unit, in proportion to their shares of mu^2.
+    """Plan how `requests` spend (epsilon, delta) per unit, in proportion to their shares of mu^2.
 
     Raises ParamsError if the shares do not add up to 1.
     """
-    return _plan(tuple(parts), epsilon, delta, records_per_unit)
+    return _plan(tuple(requests), epsilon, delta, records_per_unit)
 
 
 @lru_cache(maxsize=64)  # the composition of narrow integer noise takes a fraction of a second
 def _plan(
-    parts: tuple[BudgetRequest, ...], epsilon: float, delta: float, records_per_unit: int
+    requests: tuple[BudgetRequest, ...], epsilon: float, delta: float, records_per_unit: int
 ) -> BudgetPlan:
-    if not parts:
+    if not requests:
         return BudgetPlan(epsilon=0.0, delta=delta, allocations=())
-    total = sum(part.share for part in parts)
-    if abs(total - 1) > _SHARE_TOLERANCE or any(part.share <= 0 for part in parts):
+    total = sum(request.share for request in requests)
+    if abs(total - 1) > _SHARE_TOLERANCE or any(request.share <= 0 for request in requests):
         raise ParamsError(f"the shares of a plan must be positive and add up to 1, got {total:g}")
     mu = mu_of(epsilon=epsilon, delta=delta)
-    plan = _at(parts, mu, delta, records_per_unit)
+    plan = _at(requests, mu, delta, records_per_unit)
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
@@ -228,7 +228,7 @@ def _plan(
         # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. The
         # excess is a fraction of a percent, so the scaled plan is only slightly below.
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
-        plan = _at(parts, mu, delta, records_per_unit)
+        plan = _at(requests, mu, delta, records_per_unit)
     raise ParamsError(
         f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(delta)} cannot be planned, "
         "because the noise or delta is too small to compute the privacy loss. Lower epsilon, or "
@@ -245,33 +245,33 @@ def mu_of(*, epsilon: float, delta: float) -> float:
 
 
 def with_subsampling(
-    plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
+    plan: BudgetPlan, trainings: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
     """Add DP-SGD to `plan`, with the noise for which the plan's epsilon is `epsilon`.
 
-    `parts` maps the names of the DP-SGD mechanisms to their steps. One factor scales the noise of
-    all DP-SGD mechanisms. Raises ParamsError if no noise meets `epsilon`.
+    `trainings` maps the names of the DP-SGD mechanisms to their steps. One factor scales the noise
+    of all DP-SGD mechanisms. Raises ParamsError if no noise meets `epsilon`.
     """
-    if not parts:
+    if not trainings:
         return plan
-    for name, part in parts.items():
-        if plan.of(name).count or not (0 < part.rate <= 1 and part.steps > 0):
-            raise InvariantError(f"{name}: Poisson subsampling cannot be planned with {part}")
+    for name, training in trainings.items():
+        if plan.of(name).count or not (0 < training.rate <= 1 and training.steps > 0):
+            raise InvariantError(f"{name}: Poisson subsampling cannot be planned with {training}")
 
     def at(scale: float) -> BudgetPlan:
-        return _scaled(plan, parts, scale, epsilon_of)
+        return _scaled(plan, trainings, scale, epsilon_of)
 
-    if _scaled(plan, parts, 1.0, rough_epsilon).epsilon < epsilon / 2 and not at(1.0).epsilon:
+    if _scaled(plan, trainings, 1.0, rough_epsilon).epsilon < epsilon / 2 and not at(1.0).epsilon:
         return at(1.0)  # a unit is sampled with a probability below delta
     scale = _smallest_scale(
         lambda scale: at(scale).epsilon <= epsilon,
-        roughly=lambda scale: _scaled(plan, parts, scale, rough_epsilon).epsilon <= epsilon,
+        roughly=lambda scale: _scaled(plan, trainings, scale, rough_epsilon).epsilon <= epsilon,
     )
     if scale is None:
         raise ParamsError(
             f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(plan.delta)} cannot be "
             "planned for "
-            f"{', '.join(f'{part.steps} steps of {name}' for name, part in parts.items())}. "
+            f"{', '.join(f'{own.steps} steps of {name}' for name, own in trainings.items())}. "
             "Lower the epochs, or raise epsilon."
         )
     return at(scale)
@@ -286,8 +286,8 @@ def with_bound(plan: BudgetPlan, name: str, largest: Subsampling, *, epsilon: fl
     Raises ParamsError if no noise meets `epsilon`.
     """
     others = delta_of([a.event for a in plan.allocations if a.name != name], epsilon=epsilon)
-    for part in _PARTS_OF_DELTA:
-        smaller = replace(plan, delta=others + part * (plan.delta - others))
+    for share in _SHARES_OF_DELTA:
+        smaller = replace(plan, delta=others + share * (plan.delta - others))
         one_step, many_steps = (
             with_subsampling(smaller, {name: steps}, epsilon=epsilon).of(name).subsampled
             for steps in (Subsampling(rate=1.0, steps=1), largest)
@@ -321,21 +321,21 @@ def with_gaussian_bound(plan: BudgetPlan, name: str, largest: Subsampling) -> Bu
     return _with_events(plan, {name: bound}, epsilon_of)
 
 
-def noise_within(bound: DpSgdBound | DpSgdGaussianBound, part: Subsampling) -> PoissonGaussian:
-    """Return `part` with the smallest noise for which its privacy profile is within `bound`.
+def noise_within(bound: DpSgdBound | DpSgdGaussianBound, training: Subsampling) -> PoissonGaussian:
+    """Return `training` with the smallest noise for which its privacy profile is within `bound`.
 
     The relative error of the noise is at most 0.05%.
     """
 
     def at(scale: float) -> PoissonGaussian:
-        return _subsampled(bound.mu, part, scale)
+        return _subsampled(bound.mu, training, scale)
 
     scale = _smallest_scale(
         lambda scale: within(at(scale), bound),
         roughly=lambda scale: roughly_within(at(scale), bound),
     )
     if scale is None:
-        raise InvariantError(f"no noise keeps {part} within {bound}")
+        raise InvariantError(f"no noise keeps {training} within {bound}")
     return at(scale)
 
 
@@ -402,9 +402,11 @@ def noise_upwards(noise: float) -> float:
 
 
 def _scaled(
-    plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float, epsilon: Accountant
+    plan: BudgetPlan, trainings: Mapping[str, Subsampling], scale: float, epsilon: Accountant
 ) -> BudgetPlan:
-    events = {name: _subsampled(plan.of(name).mu, part, scale) for name, part in parts.items()}
+    events = {
+        name: _subsampled(plan.of(name).mu, training, scale) for name, training in trainings.items()
+    }
     return _with_events(plan, events, epsilon)
 
 
@@ -416,19 +418,19 @@ def _with_events(plan: BudgetPlan, events: Mapping[str, DpSgd], epsilon: Account
     return replace(plan, epsilon=spent, allocations=allocations)
 
 
-def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
+def _subsampled(mu: float, training: Subsampling, scale: float) -> PoissonGaussian:
     """Return an event with noise `scale` * sigma, where mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
 
     The formula is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4). The
     search for `scale` therefore starts at 1.
     """
-    sigma = math.log1p((mu / part.rate) ** 2 / part.steps) ** -0.5
+    sigma = math.log1p((mu / training.rate) ** 2 / training.steps) ** -0.5
     noise = noise_upwards(sigma * scale)
-    return PoissonGaussian(noise_multiplier=noise, rate=part.rate, count=part.steps)
+    return PoissonGaussian(noise_multiplier=noise, rate=training.rate, count=training.steps)
 
 
 def _at(
-    parts: Sequence[BudgetRequest], mu: float, delta: float, records_per_unit: int
+    requests: Sequence[BudgetRequest], mu: float, delta: float, records_per_unit: int
 ) -> BudgetPlan:
     allocations = tuple(
         BudgetAllocation(
@@ -437,7 +439,7 @@ def _at(
             count=p.count,
             sensitivity=p.record_l2_sensitivity * (1 if p.one_record else records_per_unit),
         )
-        for p in parts
+        for p in requests
     )
     spent = epsilon_of([a.event for a in allocations], delta=delta)
     return BudgetPlan(epsilon=spent, delta=delta, allocations=allocations)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.html_table import html_with_note
-from sugarbush.privacy.parts import Parts, select
+from sugarbush.privacy.shards import Shards, select
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
@@ -72,10 +72,10 @@ class Private(Generic[T_co]):
         """Apply a vectorised function, for example embedding or nearest neighbours.
 
         Element i of the result must depend on element i alone, so that one unit changes only its
-        own elements. The result must have one element per unit. If the elements are in `Parts`, the
-        function runs when a mechanism reads a part.
+        own elements. The result must have one element per unit. If the elements are in `Shards`,
+        the function runs when a mechanism reads a shard.
         """
-        if isinstance(self._per_unit, Parts):
+        if isinstance(self._per_unit, Shards):
             return self._with(self._per_unit.then(function))
         mapped = function(self._per_unit)
         if len(mapped) != len(self._per_unit):
@@ -85,7 +85,7 @@ class Private(Generic[T_co]):
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
         """Apply a function as in `map_batch` to two private values with the same order of units."""
         self._require_same_units(other, "zip_batch")
-        if isinstance(self._per_unit, Parts):
+        if isinstance(self._per_unit, Shards):
             return self._with(self._per_unit.zipped(other._per_unit, function))
         return self.map_batch(lambda elements: function(elements, other._per_unit))
 
@@ -112,12 +112,12 @@ class Private(Generic[T_co]):
         private = bins if isinstance(bins, Private) else self.map_batch(bins)
         self._require_same_units(private, "partition")
         numbers = private._per_unit
-        chosen = np.asarray(list(numbers.elements()) if isinstance(numbers, Parts) else numbers)
+        chosen = np.asarray(list(numbers.elements()) if isinstance(numbers, Shards) else numbers)
         is_valid = chosen.ndim == 1 and chosen.dtype.kind in "iu"
         if len(chosen) and not (is_valid and chosen.min() >= 0 and chosen.max() < size):
             raise InvariantError("every record must have one bin between 0 and size-1")
         elements, partition = self._per_unit, object()
-        choose = elements.selected if isinstance(elements, Parts) else partial(select, elements)
+        choose = elements.selected if isinstance(elements, Shards) else partial(select, elements)
         return tuple(
             self._with(choose(chosen == number), part=Part(partition, number))
             for number in range(size)
@@ -155,7 +155,7 @@ class Private(Generic[T_co]):
         mask = np.zeros(len(order), dtype=np.bool_)
         mask[list(chosen.values())] = True
         elements = self._per_unit
-        if isinstance(elements, Parts):
+        if isinstance(elements, Shards):
             return self._with(elements.selected(mask))
         return self._with(select(elements, mask))
 

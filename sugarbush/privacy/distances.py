@@ -21,8 +21,8 @@ from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.noise import discrete_gaussian
-from sugarbush.privacy.parts import Parts
 from sugarbush.privacy.session import ChargingSession
+from sugarbush.privacy.shards import Shards
 
 Histogram = NDArray[np.int64]  # public counts of the values of a reference, `(values,)`
 
@@ -68,12 +68,12 @@ def noisy_histogram_distances(
             raise InvariantError("a public count is negative")
     event = DiscreteGaussian(stddev=stddev, sensitivity=units, count=counted + len(queries))
     session.check([event], part=cells.part)
-    count_part = partial(_counts, sizes=[len(histogram) for histogram in histograms])
+    count_shard = partial(_counts, sizes=[len(histogram) for histogram in histograms])
     per_unit = cells._per_unit
-    if isinstance(per_unit, Parts):
-        counts = per_unit.total(count_part)
+    if isinstance(per_unit, Shards):
+        counts = per_unit.total(count_shard)
     else:
-        counts = count_part(np.asarray(per_unit))
+        counts = count_shard(np.asarray(per_unit))
     distances = _distances(counts[1:], histograms)
     numbers = [int(counts[0])] if counted else []
     for query in queries:

@@ -460,7 +460,7 @@ class Ledger:
         return tuple(entry.id for entry in self.entries() if entry.stage == PROFILE)
 
     def next_slack(self) -> float:
-        """Return the part of delta that a new group of charges with a slack may use."""
+        """Return the share of delta that a new group of charges with a slack may use."""
         entries = (*self.entries(), *self._reserved_by_others())
         number = 1 + max((entry.slack for entry in entries), default=0)
         return slack_fraction(number) * self._smallest_delta(entries)

@@ -20,8 +20,8 @@ from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate, ThresholdedGaussian
 from sugarbush.privacy.noise import discrete_gaussian
-from sugarbush.privacy.parts import Parts
 from sugarbush.privacy.session import ChargingSession
+from sugarbush.privacy.shards import Shards
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _BLOCK_ROWS = 512  # records per call of `scores`
@@ -201,11 +201,11 @@ def _tail(stddev: float, least: int) -> float:
 
 
 def _cell_counts(cells: Private[Any], size: int, per_record: int) -> NDArray[np.int64]:
-    count_part = partial(_counts_of_cells, size=size, per_record=per_record)
+    count_shard = partial(_counts_of_cells, size=size, per_record=per_record)
     per_unit = cells._per_unit
-    if isinstance(per_unit, Parts):
-        return per_unit.total(count_part)
-    return count_part(np.asarray(per_unit))
+    if isinstance(per_unit, Shards):
+        return per_unit.total(count_shard)
+    return count_shard(np.asarray(per_unit))
 
 
 def _counts_of_cells(rows: NDArray[Any], size: int, per_record: int) -> NDArray[np.int64]:
@@ -301,9 +301,9 @@ def _summed(
         raise InvariantError(
             f"record_l2_sensitivity is above {_LARGEST_NORM}: sums of squares would be inexact"
         )
-    sum_part = partial(_summed_here, scores=scores, size=size, norm=norm)
+    sum_shard = partial(_summed_here, scores=scores, size=size, norm=norm)
     per_unit = records._per_unit
-    return per_unit.total(sum_part) if isinstance(per_unit, Parts) else sum_part(per_unit)
+    return per_unit.total(sum_shard) if isinstance(per_unit, Shards) else sum_shard(per_unit)
 
 
 def _summed_here(
@@ -349,8 +349,8 @@ def _sum_of_bounded(rows: NDArray[Any], norm: int) -> NDArray[np.int64]:
 
 
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:
-    count_part, per_unit = partial(_counts_here, size=size), bins._per_unit
-    return per_unit.total(count_part) if isinstance(per_unit, Parts) else count_part(per_unit)
+    count_shard, per_unit = partial(_counts_here, size=size), bins._per_unit
+    return per_unit.total(count_shard) if isinstance(per_unit, Shards) else count_shard(per_unit)
 
 
 def _counts_here(bins: Any, *, size: int) -> NDArray[Any]:

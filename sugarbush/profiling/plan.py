@@ -120,7 +120,7 @@ def plan_profile(
     The share of the sizes grows with their histograms, so that more lengths hardly change their
     noise.
     A unit gives one record to a profile, so every sensitivity is that of one record. `slack` is the
-    part of delta that the ledger has left for the thresholds (`Ledger.next_slack`). Raises
+    share of delta that the ledger has left for the thresholds (`Ledger.next_slack`). Raises
     ParamsError if it is too small.
     """
     if slack < _LEAST_DELTA:

@@ -230,9 +230,9 @@ class ProfileRequest:
         reader = self._reader()
         shown = progress(self.characters, what="profile", private=True)
         with shown if self.characters else nullcontext(_no_progress) as advance:
-            for parts in corpus.batches():
+            for split in corpus.batches():
                 counts = corpus.records_of_users
-                for block in _blocks(parts[TRAIN]):
+                for block in _blocks(split[TRAIN]):
                     own = {r.user: counts[r.user] for r in block if r.user} if by_user else None
                     reader.read(block, of_user=own)
                     advance(sum(len(record.text) for record in block))

@@ -131,14 +131,14 @@ def is_finished(project: Project) -> bool:
 def total_after_run(project: Project) -> TotalAfterRun:
     """Return the total after the planned run, if it spends its whole plan. Charges nothing."""
     ledger = project.ledger(rehearse=False)
-    events = [part.event for part in project.plan.allocations]
+    events = [allocation.event for allocation in project.plan.allocations]
     return TotalAfterRun(epsilon=ledger.total(*events), cap=ledger.cap)
 
 
 def possible_runs(project: Project) -> int | None:
     """Return how many more planned runs on changed data the cap allows, at most MOST_RUNS, or None
     if a run charges nothing."""
-    events = tuple(part.event for part in project.plan.allocations)
+    events = tuple(allocation.event for allocation in project.plan.allocations)
     return runs_within_cap(project.ledger(), events) if events else None
 
 

@@ -191,7 +191,9 @@ def checked_budget(project: Project, fingerprint: tuple[str, ...] = ()) -> Check
     if example_is_made(project) and not would_spend(project):
         text = "ok: every stage that spends is up to date; a run spends nothing"
         return Checked(subject="budget", text=text)
-    ledger.check([part.event for part in plan.allocations], dataset_fingerprint=fingerprint)
+    ledger.check(
+        [allocation.event for allocation in plan.allocations], dataset_fingerprint=fingerprint
+    )
     return Checked(
         subject="budget",
         text=f"ok: a run plans {planned_line(project)} at delta {rounded_up(plan.delta)}; "

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush import versions
-from sugarbush.evaluation.figures_plan import PARTS, QUALITY, RECORDS, TOPICS, request_name
+from sugarbush.evaluation.figures_plan import QUALITY, RECORDS, REQUESTS, TOPICS, request_name
 from sugarbush.evaluation.public_figures import (
     COVERAGE,
     NoisyNumbers,
@@ -62,16 +62,16 @@ def measure(
         "random": project.look and project.look.random,
         "privacy": settings.privacy.promise,
         "plan": {
-            request_name(name, part): project.plan.of(request_name(name, part)).mu
+            request_name(name, request): project.plan.of(request_name(name, request)).mu
             for name in releases
-            for part in PARTS
+            for request in REQUESTS
         },
     }
     with open_store(project, STAGE, key, forced=forced) as store:
         session = corpus_of(project).session(
             ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
         )
-        names = [request_name(name, part) for name in releases for part in PARTS]
+        names = [request_name(name, request) for name in releases for request in REQUESTS]
         waiting = [name for name in names if store.finished(name) is None]
         session.check([project.plan.of(name).event for name in waiting])
         measurements = {name: _Measurement(project, name, own) for name, own in releases.items()}
@@ -137,8 +137,10 @@ class _Measurement:
             TOPICS: self._topics,
         }
         found = {
-            part: store.array(request_name(self.method, part), partial(draws[part], session))
-            for part in PARTS
+            request: store.array(
+                request_name(self.method, request), partial(draws[request], session)
+            )
+            for request in REQUESTS
         }
         instruments, project = self.instruments, self._project
         numbers = NoisyNumbers(
@@ -153,14 +155,14 @@ class _Measurement:
             measured=instruments.measured,
             pairs_measured=bool(instruments.pairs),
         )
-        ids = [i for part in PARTS for i in found[part].ledger_ids]
+        ids = [i for request in REQUESTS for i in found[request].ledger_ids]
         return Released(numbers, tuple(dict.fromkeys(ids)))
 
-    def _stddev(self, part: str) -> float:
-        return self._project.plan.of(request_name(self.method, part)).stddev
+    def _stddev(self, request: str) -> float:
+        return self._project.plan.of(request_name(self.method, request)).stddev
 
     def _records(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
-        codes = corpus_of(self._project).code_parts(self._project.schema.names)
+        codes = corpus_of(self._project).code_shards(self._project.schema.names)
         return noisy_histogram_distances(
             codes.map_batch(self.instruments.cells_of_records),
             queries=self.instruments.queries(),

@@ -1,9 +1,10 @@
-"""Runs a function on all parts of a corpus: in this process, in several processes, or on a cluster.
+"""Runs a function on all shards of a corpus: in this process, in several processes, or on a
+cluster.
 
-The setting `run.cluster` chooses where the function runs. The function gets one part, such as a
+The setting `run.cluster` chooses where the function runs. The function gets one shard, such as a
 path, and returns partial sums. This process adds the partial sums and then draws the noise once. So
-the released bytes do not depend on the number of parts or workers. If a worker dies, its parts are
-computed again. The death of a worker costs no budget.
+the released bytes do not depend on the number of shards or workers. If a worker dies, its shards
+are computed again. The death of a worker costs no budget.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import FailureError, ParamsError, StorageError
 from sugarbush.extras import require_extra
-from sugarbush.privacy.parts import Combine, Function, MapParts
+from sugarbush.privacy.shards import Combine, Function, MapShards
 from sugarbush.run.error_report import format_error
 from sugarbush.threads import thread_count
 
@@ -33,8 +34,8 @@ _DEVICES = "CUDA_VISIBLE_DEVICES"
 _TRIES = 4
 
 
-def engine(name: str) -> MapParts | None:
-    """Return the `map_parts` of the setting `run.cluster`, or None for this process."""
+def engine(name: str) -> MapShards | None:
+    """Return the `map_shards` of the setting `run.cluster`, or None for this process."""
     if name == LOCAL:
         return None
     if name != PROCESSES:
@@ -70,14 +71,14 @@ def visible_devices() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ProcessPool:
-    """Runs `map_parts` in processes on this machine. With `devices`, each process has one GPU."""
+    """Runs `map_shards` in processes on this machine. With `devices`, each process has one GPU."""
 
     processes: int
     devices: tuple[str, ...] = ()
 
-    def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
+    def __call__(self, function: Function, shards: Sequence[Any], combine: Combine) -> Any:
         """Raises StorageError after processes were killed several times in a row."""
-        pickled, left, found = cloudpickle.dumps(function), list(range(len(parts))), []
+        pickled, left, found = cloudpickle.dumps(function), list(range(len(shards))), []
         context = get_context("forkserver")  # a fork copies locks that other threads hold
         context.set_forkserver_preload(["sugarbush.evolution.scorers"])
         threads = max(1, thread_count() // self.processes)
@@ -91,7 +92,7 @@ class ProcessPool:
                 initializer=_receive,
                 initargs=(pickled, threads, own if self.devices else None),
             ) as pool:
-                futures = {pool.submit(_call_received, parts[place]): place for place in left}
+                futures = {pool.submit(_call_received, shards[place]): place for place in left}
                 try:
                     for future in as_completed(futures):
                         found.append(future.result())
@@ -107,11 +108,11 @@ class ProcessPool:
 
 @dataclass(frozen=True)
 class Dask:
-    """Runs `map_parts` on the workers of a Dask scheduler, which can open the same files."""
+    """Runs `map_shards` on the workers of a Dask scheduler, which can open the same files."""
 
     address: str
 
-    def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
+    def __call__(self, function: Function, shards: Sequence[Any], combine: Combine) -> Any:
         """Raises ParamsError without Dask or a scheduler, and FailureError if a worker fails."""
         require_packages(self.address)
         import dask
@@ -133,15 +134,15 @@ class Dask:
             submit = partial(client.submit, _call, sent, pure=False, retries=_TRIES)
             # No variable refers to the futures, because workers delete a result only when its
             # future is gone.
-            done = as_completed(map(submit, parts), loop=client.loop, with_results=True)
+            done = as_completed(map(submit, shards), loop=client.loop, with_results=True)
             return reduce(combine, (result for _, result in done))
 
 
-def _call(function: Function, part: Any) -> Any:
+def _call(function: Function, shard: Any) -> Any:
     """Call `function` on a worker. Dask logs the messages of errors, and a message may quote a
     text. So an error is raised again without its own message."""
     try:
-        return function(part)
+        return function(shard)
     except Exception as error:
         message, _ = format_error(error)
     raise FailureError(f"a worker of run.cluster: {message}")
@@ -159,5 +160,5 @@ def _receive(pickled: bytes, threads: int, devices: SimpleQueue[str] | None) -> 
     _received[:] = [cloudpickle.loads(pickled)]
 
 
-def _call_received(part: Any) -> Any:
-    return _received[0](part)
+def _call_received(shard: Any) -> Any:
+    return _received[0](shard)

@@ -135,7 +135,7 @@ class FolderInputs:
     def store(self) -> PrivateStore:
         from sugarbush.run.cluster import engine
 
-        return PrivateStore(self._roots.private, map_parts=engine(self._settings.run.cluster))
+        return PrivateStore(self._roots.private, map_shards=engine(self._settings.run.cluster))
 
     def records(self) -> PrivateCorpus:
         return self.store

@@ -33,7 +33,7 @@ from sugarbush.privacy.gaussian_dp import (
 )
 from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
-from sugarbush.privacy.parts import Parts, map_parts
+from sugarbush.privacy.shards import Shards, map_shards
 from sugarbush.tables.dp_table import AttributeNames, Measurement
 
 # Scores are integer multiples of 1/_GRID^2, clipped to the range that float64 represents exactly
@@ -72,7 +72,7 @@ class MarginalMeasurer:
 
     Guarantee: all answers together are mu-GDP under adding or removing one unit. `table` has one
     row of codes per record, `(n, d)`, with columns in the order of `domain`. A marginal is the sum
-    of the exact marginals of the table's parts, so only one part is in memory.
+    of the exact marginals of the table's shards, so only one shard is in memory.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class MarginalMeasurer:
         self.records_per_unit = records_per_unit
         self._filter = GaussianDpFilter(mu)
         self._public_domain = dict(domain)
-        self._table = _parts_of(table._per_unit)
+        self._table = _in_shards(table._per_unit)
         self._cells: dict[str, NDArray[np.int64]] = {}  # of merged attributes
         self._counted: dict[AttributeNames, NDArray[np.int64]] = {}
         self._count_missing((name,) for name in domain)  # also checks every code
@@ -190,26 +190,26 @@ class MarginalMeasurer:
         missing = [m for m in dict.fromkeys(marginals) if m not in self._counted]
         if not missing:
             return
-        count_part = partial(
+        count_shard = partial(
             _marginals, marginals=missing, domain=self._public_domain, cells=self._cells
         )
         ends = np.cumsum([math.prod(self.shape(marginal)) for marginal in missing])
-        counts = np.split(self._table.total(count_part), ends[:-1])
+        counts = np.split(self._table.total(count_shard), ends[:-1])
         for marginal, own in zip(missing, counts, strict=True):
             self._counted[marginal] = own.reshape(self.shape(marginal))
 
 
-def _parts_of(per_unit: Any) -> Parts:
-    """Return the table in parts. A table in memory becomes parts of `_BATCH_ROWS` rows."""
-    if isinstance(per_unit, Parts):
+def _in_shards(per_unit: Any) -> Shards:
+    """Return the table in shards. A table in memory becomes shards of `_BATCH_ROWS` rows."""
+    if isinstance(per_unit, Shards):
         return per_unit
     table = np.asarray(per_unit)
     starts = range(0, max(len(table), 1), _BATCH_ROWS)
-    return Parts(
-        parts=tuple(starts),
+    return Shards(
+        shards=tuple(starts),
         sizes=tuple(len(table[start : start + _BATCH_ROWS]) for start in starts),
         read=lambda start: table[start : start + _BATCH_ROWS],
-        map_parts=map_parts,
+        map_shards=map_shards,
     )
 
 

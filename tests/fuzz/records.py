@@ -98,13 +98,13 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
         bound.add(Splitter(params, public=public).kept(records))
         chosen = bound.chosen()[0]
     splitter = Splitter(params, public=public, bound=chosen, fingerprint=fingerprint)
-    parts = splitter.parts(records, source="rows")
-    unmatched_values((record.raw for record in parts[TRAIN]), SCHEMA)
+    splits = splitter.split(records, source="rows")
+    unmatched_values((record.raw for record in splits[TRAIN]), SCHEMA)
     with mock.patch.object(fingerprints, "SAMPLE", 16):  # 1,024 hashes take most of the time
         tally = splitter.totals.tally(params, source="rows", bounded=bound is not None)
         shown = json.dumps([fingerprint.values(), tally])
     assert CANARY not in shown
-    both = [record for part in parts.values() for record in part]
+    both = [record for split in splits.values() for record in split]
     frame = private_frame(both, SCHEMA, key=KEY, by_user=bound is not None)
     stored = io.BytesIO()
     frame.to_parquet(stored, index=False)

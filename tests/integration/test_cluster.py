@@ -1,4 +1,4 @@
-"""Parts on a process pool and on a Dask cluster: the same released bytes, also if a worker dies."""
+"""Shards on a process pool or a Dask cluster: the same released bytes, also if a worker dies."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from sugarbush.evolution.scorers import KernelScorer, NearestVotes
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.shards import MapShards, Shards, map_shards
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.randomness import public_rng
 from sugarbush.run.cluster import Dask, ProcessPool, _call, engine, visible_devices
@@ -52,9 +52,9 @@ def scheduler() -> Iterator[str]:
         yield cluster.scheduler_address
 
 
-def of_name(name: str, scheduler: str) -> MapParts | None:
-    engines: dict[str, MapParts | None] = {
-        "one part": None, "parts here": map_parts, "processes": ProcessPool(2),
+def of_name(name: str, scheduler: str) -> MapShards | None:
+    engines: dict[str, MapShards | None] = {
+        "one part": None, "parts here": map_shards, "processes": ProcessPool(2),
         "dask": Dask(scheduler),
     }  # fmt: skip
     return engines[name]
@@ -79,15 +79,15 @@ def die_once(marker: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def store_of(folder: Path, own: MapParts | None) -> PrivateStore:
+def store_of(folder: Path, own: MapShards | None) -> PrivateStore:
     """Records in 7 row groups."""
-    store = PrivateStore(folder / "data/private", map_parts=own)
+    store = PrivateStore(folder / "data/private", map_shards=own)
     frame = pd.DataFrame({"text": [f"text {i}" for i in range(RECORDS)]})
     with store.saving_prepared(key=b"key") as files:
         for number, start in enumerate(range(0, RECORDS, 90)):
-            with files.part(number) as part:
+            with files.shard(number) as shard:
                 for first in range(start, min(start + 90, RECORDS), 45):
-                    part.add(dict.fromkeys((TRAIN, HELDOUT), frame[first : first + 45]))
+                    shard.add(dict.fromkeys((TRAIN, HELDOUT), frame[first : first + 45]))
         files.finish(fingerprint=(), tally={}, bounds=ContributionBounds())
     pd.DataFrame({"a": np.arange(RECORDS) // 50 % 3}).to_parquet(
         store.folder("metadata") / "train.parquet", index=False
@@ -178,37 +178,39 @@ def test_a_worker_that_is_killed_loses_nothing_and_charges_nothing_twice(
     assert len(ledger.entries()) == len(SCORERS)
 
 
-def test_parts_that_finished_before_a_kill_are_counted_once(tmp_path: Path) -> None:
-    parts = [10**place for place in range(6)]
+def test_shards_that_finished_before_a_kill_are_counted_once(tmp_path: Path) -> None:
+    shards = [10**place for place in range(6)]
 
-    def count(part: int) -> int:
-        if part == parts[-1] and not (tmp_path / "killed").exists():
-            while len(list(tmp_path.iterdir())) < len(parts) - 1:
+    def count(shard: int) -> int:
+        if shard == shards[-1] and not (tmp_path / "killed").exists():
+            while len(list(tmp_path.iterdir())) < len(shards) - 1:
                 time.sleep(0.01)
-            time.sleep(0.5)  # this process has received the results of all other parts
+            time.sleep(0.5)  # this process has received the results of all other shards
             die_once(tmp_path / "killed")
-        (tmp_path / str(part)).touch()
-        return part
+        (tmp_path / str(shard)).touch()
+        return shard
 
-    assert ProcessPool(2)(count, parts, operator.add) == sum(parts)
+    assert ProcessPool(2)(count, shards, operator.add) == sum(shards)
     assert (tmp_path / "killed").exists()
 
 
 def embedded(store: PrivateStore) -> bytes:
-    parts = store.embeddings(Encoder(EmbeddingSettings(max_tokens=16), cache=None).encode)._per_unit
-    return b"".join(parts.read(part).tobytes() for part in parts.parts)
+    shards = store.embeddings(
+        Encoder(EmbeddingSettings(max_tokens=16), cache=None).encode
+    )._per_unit
+    return b"".join(shards.read(shard).tobytes() for shard in shards.shards)
 
 
 def test_two_processes_embed_as_one_does(tmp_path: Path) -> None:
-    one = embedded(store_of(tmp_path / "one", map_parts))  # in this process
+    one = embedded(store_of(tmp_path / "one", map_shards))  # in this process
     two = embedded(store_of(tmp_path / "two", ProcessPool(2, ("0", "1"))))
     assert len(one) == RECORDS * 384 * 4
     assert two == one
 
 
 def test_each_process_has_its_own_device_and_share_of_the_cores(tmp_path: Path) -> None:
-    def meet(part: int) -> set[tuple[str, str]]:
-        (tmp_path / str(part)).touch()
+    def meet(shard: int) -> set[tuple[str, str]]:
+        (tmp_path / str(shard)).touch()
         while len(list(tmp_path.iterdir())) < 2:
             time.sleep(0.01)
         return {(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["OMP_NUM_THREADS"])}
@@ -229,8 +231,8 @@ def test_devices_are_those_that_cuda_would_see(
     assert engine("processes") == ProcessPool(len(devices) or thread_count(), devices)
 
 
-def test_the_files_of_parts_vanish_with_their_vectors(tmp_path: Path) -> None:
-    store = store_of(tmp_path, map_parts)
+def test_the_files_of_shards_vanish_with_their_vectors(tmp_path: Path) -> None:
+    store = store_of(tmp_path, map_shards)
     embeddings = store.embeddings(encode)
     assert len(list(store.folder("embeddings").glob("parts-*/*.npy"))) == 7
     del embeddings
@@ -248,10 +250,10 @@ def test_a_vote_that_fails_charges_nothing(tmp_path: Path) -> None:
     assert not ledger.entries()
 
 
-def test_parts_show_no_private_value_in_a_log() -> None:
-    parts = Parts(parts=("p",), sizes=(2,), read=lambda _: [1, 2], map_parts=map_parts)
-    zipped = Private(parts).zip_batch(Private(np.array([77, 78])), lambda a, b: a)
-    assert "77" not in repr(zipped._per_unit.parts)
+def test_shards_show_no_private_value_in_a_log() -> None:
+    shards = Shards(shards=("p",), sizes=(2,), read=lambda _: [1, 2], map_shards=map_shards)
+    zipped = Private(shards).zip_batch(Private(np.array([77, 78])), lambda a, b: a)
+    assert "77" not in repr(zipped._per_unit.shards)
 
 
 def test_a_process_that_is_killed_every_time_is_an_error(tmp_path: Path) -> None:
@@ -260,7 +262,7 @@ def test_a_process_that_is_killed_every_time_is_an_error(tmp_path: Path) -> None
 
 
 def test_an_error_of_a_worker_quotes_no_text(scheduler: str) -> None:
-    def fail(part: int) -> int:
+    def fail(shard: int) -> int:
         raise ValueError("could not convert 'Ada Lane'")
 
     with pytest.raises(FailureError, match="ValueError") as refused:
@@ -281,7 +283,7 @@ def test_a_cluster_that_does_not_answer_is_a_clear_error(monkeypatch: pytest.Mon
     assert engine("local") is None
 
 
-def test_the_next_run_removes_the_parts_of_a_run_that_was_killed(tmp_path: Path) -> None:
+def test_the_next_run_removes_the_shards_of_a_run_that_was_killed(tmp_path: Path) -> None:
     store = store_of(tmp_path, None)
     folder = store.folder("embeddings")
     process = subprocess.Popen(["sleep", "0"])

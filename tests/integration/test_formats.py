@@ -59,7 +59,7 @@ def init(source: str, text: str = "text", **options: Any) -> tuple[Path, str]:
 
 
 def prepared(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Run what `check` and a run do before the first charge. Returns the records by part."""
+    """Run what `check` and a run do before the first charge. Returns the records by split."""
     project = open_project(folder)
     fingerprint.run(project)
     stamp = (folder / "data/stamps/corpus.json").read_text()
@@ -67,9 +67,9 @@ def prepared(folder: Path) -> dict[str, list[dict[str, Any]]]:
     prepare.run(project)
     fingerprint.run(project)
     assert (folder / "data/stamps/corpus.json").read_text() == stamp
-    tables = {part: private_store(project).prepared_file(part) for part in (TRAIN, HELDOUT)}
-    frames = {part: pd.read_parquet(path) for part, path in tables.items()}
-    return {part: own.sort_values("id").to_dict("records") for part, own in frames.items()}
+    tables = {split: private_store(project).prepared_file(split) for split in (TRAIN, HELDOUT)}
+    frames = {split: pd.read_parquet(path) for split, path in tables.items()}
+    return {split: own.sort_values("id").to_dict("records") for split, own in frames.items()}
 
 
 @pytest.fixture

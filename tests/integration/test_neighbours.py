@@ -24,7 +24,7 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as composed
-from sugarbush.privacy.parts import Parts
+from sugarbush.privacy.shards import Shards
 from sugarbush.release.folders import read_metadata
 from sugarbush.run.tools import method_inputs
 from sugarbush.training.dpsgd.settings import CLIP_NORM
@@ -349,9 +349,9 @@ def test_what_a_record_votes_with_depends_on_that_record_alone(
         )
         scorer = method.parts().scorer
         assert scorer is not None
-        parts = method._records(inputs, reads_codes=scorer.reads_codes)._per_unit
-        assert isinstance(parts, Parts)
-        read: list[Records] = [parts.read(part) for part in parts.parts]
+        shards = method._records(inputs, reads_codes=scorer.reads_codes)._per_unit
+        assert isinstance(shards, Shards)
+        read: list[Records] = [shards.read(shard) for shard in shards.shards]
         votes = [
             vote for own in read for vote in zip(own.embeddings, own.labels.tolist(), strict=True)
         ]

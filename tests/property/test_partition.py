@@ -23,8 +23,8 @@ from sugarbush.privacy import mechanisms
 from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import noisy_histogram, noisy_sum
-from sugarbush.privacy.parts import Parts, map_parts
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.shards import Shards, map_shards
 from sugarbush.privacy.unit import Unit
 
 SIZE, BINS, NORM = 4, 3, 5
@@ -34,22 +34,22 @@ corpora = st.lists(records, max_size=12)
 crowded = st.lists(st.integers(0, 7), max_size=12)
 
 
-def in_parts(elements: Sequence[Any], sizes: Sequence[int]) -> Parts:
-    """Elements that are read part by part."""
+def in_shards(elements: Sequence[Any], sizes: Sequence[int]) -> Shards:
+    """Elements that are read shard by shard."""
     ends = [min(end, len(elements)) for end in accumulate(sizes)] + [len(elements)]
     slices = tuple(zip([0, *ends[:-1]], ends, strict=True))
-    return Parts(
-        parts=slices,
+    return Shards(
+        shards=slices,
         sizes=tuple(end - start for start, end in slices),
-        read=lambda part: np.asarray(elements, dtype=np.int64)[slice(*part)],
-        map_parts=map_parts,
+        read=lambda shard: np.asarray(elements, dtype=np.int64)[slice(*shard)],
+        map_shards=map_shards,
     )
 
 
 KINDS: dict[str, Callable[[list[int]], Any]] = {
     "list": list,
     "array": lambda elements: np.array(elements, dtype=np.int64),
-    "parts": lambda elements: in_parts(elements, [2, 0, 5]),
+    "parts": lambda elements: in_shards(elements, [2, 0, 5]),
 }
 
 
@@ -59,7 +59,7 @@ def bin_of(batch: Any) -> NDArray[np.int64]:
 
 def elements_of(private: sb.Private[Any]) -> list[int]:
     found = private._per_unit
-    return [int(each) for each in (found.elements() if isinstance(found, Parts) else found)]
+    return [int(each) for each in (found.elements() if isinstance(found, Shards) else found)]
 
 
 def user_session(records_per_unit: int = 1, **changes: Any) -> PrivacySession:

@@ -25,7 +25,7 @@ def records_of(users: list[str]) -> list[Record]:
     ]
 
 
-def parts_of(records: list[Record], at_most: int) -> SplitRecords:
+def splits_of(records: list[Record], at_most: int) -> SplitRecords:
     try:
         bound = ContributionBounder(records=at_most, key=KEY)
         return split(records, SETTINGS, bound=bound)[0]
@@ -40,20 +40,20 @@ def test_a_person_takes_away_their_own_rows_and_no_others(
     users: list[str], at_most: int, who: int
 ) -> None:
     records, person = records_of(users), f"person {who}"
-    with_them = parts_of(records, at_most)
-    without = parts_of([r for r in records if r.user != person][::-1], at_most)
-    for part in ("train", "heldout"):
-        others = {r.id for r in with_them[part] if r.user != person}
-        assert others == {r.id for r in without[part]}
+    with_them = splits_of(records, at_most)
+    without = splits_of([r for r in records if r.user != person][::-1], at_most)
+    for name in ("train", "heldout"):
+        others = {r.id for r in with_them[name] if r.user != person}
+        assert others == {r.id for r in without[name]}
 
 
 @settings(max_examples=80)
 @given(corpora, st.integers(1, 5))
-def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_part(
+def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_split(
     users: list[str], at_most: int
 ) -> None:
-    parts = parts_of(records_of(users), at_most)
-    train, heldout = ([r.user for r in part] for part in parts.values())
+    splits = splits_of(records_of(users), at_most)
+    train, heldout = ([r.user for r in split] for split in splits.values())
     assert not set(train) & set(heldout)
     for user in set(users):
         assert (train + heldout).count(user) == min(at_most, users.count(user))
@@ -69,7 +69,7 @@ def test_a_person_moves_a_histogram_of_records_by_at_most_the_bound_in_l2(
     records = records_of(users)
 
     def counted(kept: list[Record]) -> np.ndarray:
-        train = parts_of(kept, at_most)["train"]
+        train = splits_of(kept, at_most)["train"]
         return np.bincount([bins[record.number] for record in train], minlength=3)
 
     moved = counted(records) - counted([r for r in records if r.user != f"person {who}"])
@@ -97,5 +97,5 @@ def test_a_file_that_changes_between_the_two_passes_is_refused(second: list[str]
     bound.add(records_of(["a", "b"]))
     splitter = Splitter(SETTINGS, public=(), bound=bound.chosen()[0])
     with pytest.raises(InputError, match="changed while it was read"):
-        splitter.parts(records_of(second), source="letters.jsonl")
+        splitter.split(records_of(second), source="letters.jsonl")
         splitter.require_complete(source="letters.jsonl")

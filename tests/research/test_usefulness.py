@@ -30,15 +30,15 @@ def dataset() -> SimpleNamespace:
         vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
         return TextFeatures(vectors, vectors, codes[:, None])
 
-    parts = {part: texts_of(40, start) for part, start in (("train", 1000), ("heldout", 2000))}
+    splits = {split: texts_of(40, start) for split, start in (("train", 1000), ("heldout", 2000))}
 
-    def real_texts(part):
-        texts, codes = parts[part]
+    def real_texts(split):
+        texts, codes = splits[split]
         return SimpleNamespace(texts=texts, codes=codes[:, None])
 
     return SimpleNamespace(
         schema=SCHEMA, corpus=SimpleNamespace(real_texts=real_texts), features=features,
-        heldout=features(parts["heldout"][0]),
+        heldout=features(splits["heldout"][0]),
     )  # fmt: skip
 
 

@@ -55,8 +55,8 @@ def prepared(frame: Any, state: Path, schema: Any = None, **more: Any) -> dict[s
         state=state,
         **more,
     )
-    parts = {part: corpus.real_texts(part) for part in (TRAIN, HELDOUT)}
-    return {part: (list(real.texts), real.codes.tolist()) for part, real in parts.items()}
+    splits = {split: corpus.real_texts(split) for split in (TRAIN, HELDOUT)}
+    return {split: (list(real.texts), real.codes.tolist()) for split, real in splits.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,8 +82,8 @@ def test_a_missing_category_is_none(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_donated_frames_and_tables(tmp_path: Path, kind: str) -> None:
     donated = {name: cells[:20] for name, cells in COLUMNS.items()}
-    parts = prepared(frame_of(kind, COLUMNS), tmp_path, donated=frame_of(kind, donated))
-    assert sum(len(texts) for texts, _ in parts.values()) == 180, "donated records are not used"
+    splits = prepared(frame_of(kind, COLUMNS), tmp_path, donated=frame_of(kind, donated))
+    assert sum(len(texts) for texts, _ in splits.values()) == 180, "donated records are not used"
     table = sb.dp_table(
         frame_of(kind, COLUMNS),
         schema={"subject": "orders", "attributes": SCHEMA["attributes"][:1]},
@@ -124,5 +124,7 @@ def test_texts_of_a_series_may_be_donated(tmp_path: Path) -> None:
     donated = polars.Series(COLUMNS["message"][:10])
     topic = {"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}
     frame = pd.DataFrame(COLUMNS, dtype=object)
-    parts = prepared(frame, tmp_path, {"subject": "orders", "attributes": [topic]}, donated=donated)
-    assert sum(len(texts) for texts, _ in parts.values()) == 190
+    splits = prepared(
+        frame, tmp_path, {"subject": "orders", "attributes": [topic]}, donated=donated
+    )
+    assert sum(len(texts) for texts, _ in splits.values()) == 190

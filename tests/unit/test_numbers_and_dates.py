@@ -235,7 +235,7 @@ def test_a_wrong_cell_is_named_by_row_and_column(
         assert str(cell) not in str(error.value)
         return
     dropped = prepare_without_bad_rows()
-    texts = [t for part in ("train", "heldout") for t in dropped.real_texts(part).texts]
+    texts = [t for split in ("train", "heldout") for t in dropped.real_texts(split).texts]
     assert len(texts) == 299 and COLUMNS["message"][16] not in texts
 
 

@@ -292,7 +292,7 @@ def test_the_totals_of_repeated_releases_in_the_documentation_are_bounds() -> No
     ]
     for epsilon, *totals in rows:
         plan = make_plan(requests, epsilon=float(epsilon), delta=1e-6)
-        events = [part.event for part in plan.allocations]
+        events = [allocation.event for allocation in plan.allocations]
         for releases, shown in zip((1, 4, 12, 52), totals, strict=True):
             total = epsilon_of if releases == 1 else adaptive_epsilon
             true = total(events * releases, delta=1e-6)

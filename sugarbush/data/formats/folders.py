@@ -24,7 +24,7 @@ _MOST_SHOWN = 5
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
-def part_files(path: Source, *, setting: str) -> list[Source]:
+def files_of(path: Source, *, setting: str) -> list[Source]:
     """List the files of a corpus by name. Raises InputError for an empty folder."""
     if isinstance(path, Database):
         return [path]
@@ -36,12 +36,12 @@ def part_files(path: Source, *, setting: str) -> list[Source]:
 def _files_of_folder(path: File, setting: str) -> list[Source]:
     files = {file.name: file for file in path.iterdir()}
     if _SPLITS in files:
-        return part_files(_only_split(path, files[_SPLITS], setting), setting=setting)
+        return files_of(_only_split(path, files[_SPLITS], setting), setting=setting)
     if _STATE in files and _INFO in files:
         return _saved_files(path, files, setting)
     rows = [file for name, file in files.items() if not _NO_ROWS.fullmatch(name)]
     if [file.name for file in rows] == ["data"] and rows[0].is_dir():
-        return part_files(rows[0], setting=setting)
+        return files_of(rows[0], setting=setting)
     if not rows:
         raise InputError(f"{path}: the folder has no file (setting {setting})")
     splits = sorted({m["split"] for file in rows if (m := _SPLIT.fullmatch(file.name))})

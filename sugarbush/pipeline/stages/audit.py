@@ -54,7 +54,7 @@ def run(project: Project) -> None:
     project.ledger(rehearse=False).note_shown("audit")
     names = project.schema.names
     corpus = audit_corpus(project)
-    train, heldout = (corpus.real_texts(part).texts for part in (TRAIN, HELDOUT))
+    train, heldout = (corpus.real_texts(split).texts for split in (TRAIN, HELDOUT))
     found: dict[str, Any] = {}
     for method in project.settings.chosen:
         final = load_population(final_folder(project.roots, method) / "lineage.parquet", names)

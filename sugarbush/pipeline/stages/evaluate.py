@@ -77,9 +77,9 @@ def run(project: Project) -> None:
     wanted, schema, seed = project.settings.evaluate, project.schema, project.settings.seed
     train, heldout = (
         private_store(project).real_texts(
-            schema.names, part=part, limit=wanted.max_texts, seed=seed
+            schema.names, split=split, limit=wanted.max_texts, seed=seed
         )
-        for part in (TRAIN, HELDOUT)
+        for split in (TRAIN, HELDOUT)
     )
     if len(heldout.texts) < 2:
         raise InputError(

@@ -74,12 +74,12 @@ def run(project: Project) -> None:
         )
         return codes.astype(smallest)
 
-    for part in (TRAIN, HELDOUT):
+    for split in (TRAIN, HELDOUT):
         if labeller is None:
-            codes = store.map_records(extract, part=part)
+            codes = store.map_records(extract, split=split)
         else:  # all texts in one request, so that the caps are checked before the first call
-            codes = store.records(part).map_batch(extract)
-        store.save_codes(part, codes, schema.domain)
+            codes = store.records(split).map_batch(extract)
+        store.save_codes(split, codes, schema.domain)
     tables = [digest_of_file(file, key=key) for file in (train, heldout)]
     for name, digested in zip(STAMPS, (tables, tables[:1]), strict=True):
         digest = keyed_digest(digested, key=key)

@@ -182,5 +182,10 @@ def _plan(project: Project) -> dict[str, Any]:
 def _allocation(plan: BudgetPlan, name: str) -> dict[str, Any] | None:
     if not plan.holds(name):
         return None
-    part: BudgetAllocation = plan.of(name)
-    return {"name": name, "mu": part.mu, "count": part.count, "sensitivity": part.sensitivity}
+    allocation: BudgetAllocation = plan.of(name)
+    return {
+        "name": name,
+        "mu": allocation.mu,
+        "count": allocation.count,
+        "sensitivity": allocation.sensitivity,
+    }

@@ -99,12 +99,12 @@ def internal_of(project: Project) -> InternalData:
     roots, schema, settings = project.roots, project.schema, project.settings
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {
-        part: private_store(project).real_codes(schema.names, part=part)
-        for part in (TRAIN, HELDOUT)
+        split: private_store(project).real_codes(schema.names, split=split)
+        for split in (TRAIN, HELDOUT)
     }
     read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
     real = private_store(project).real_texts(
-        schema.names, part=HELDOUT, limit=settings.evaluate.max_texts, seed=settings.seed
+        schema.names, split=HELDOUT, limit=settings.evaluate.max_texts, seed=settings.seed
     )
     sizes = roots.internal / "by_texts.json"
     by_texts = json.loads(sizes.read_text()) if sizes.exists() else {}

@@ -279,8 +279,8 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     for stage in (fingerprint, prepare, extract_metadata):
         stage.run(project)
     ledger, plan = project.ledger(), project.plan
-    for part in plan.allocations:
-        ledger.charge(part.event, stage=part.name, run="last week")
+    for allocation in plan.allocations:
+        ledger.charge(allocation.event, stage=allocation.name, run="last week")
     spent = ledger.entries()
     run.server.asked.clear()  # the rehearsal before the first charge
     assert ledger.total(plan.of(METADATA).event) < 1.3

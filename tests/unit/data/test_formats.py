@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.data.formats import json_files, text_files
-from sugarbush.data.formats.folders import part_files
+from sugarbush.data.formats.folders import files_of
 from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.data.reading import (
     column_names,
@@ -457,7 +457,7 @@ def test_a_damaged_dataset_folder_is_an_error(tmp_path: Path, state: str) -> Non
 def test_a_pattern_names_files(tmp_path: Path) -> None:
     for name in ("b-2.csv", "b-1.csv", "c.csv", ".b-0.csv", "b-[3].csv"):
         (tmp_path / name).write_text("text\n" + name)
-    assert [f.name for f in part_files(tmp_path / "b-*.csv", setting="s")] == [  # type: ignore[union-attr]
+    assert [f.name for f in files_of(tmp_path / "b-*.csv", setting="s")] == [  # type: ignore[union-attr]
         "b-1.csv", "b-2.csv", "b-[3].csv"
     ]  # fmt: skip
     assert [row.fields["text"] for row in read(tmp_path, "b-[*", {"text": "s"})] == ["b-[3].csv"]

@@ -15,11 +15,11 @@ from sugarbush.data import reading, remote
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint
-from sugarbush.privacy.parts import map_parts
+from sugarbush.privacy.shards import map_shards
 from sugarbush.run.settings import parse_params
 from tests.s3 import BUCKET, SECRET, s3_server
 from tests.settings import params
-from tests.unit.data.test_parts import ROWS, prepared, write, write_parts
+from tests.unit.data.test_shards import ROWS, prepared, write, write_shards
 
 pytestmark = pytest.mark.filterwarnings("default")  # moto and boto3
 SUFFIXES = [".parquet", ".csv.gz", ".jsonl.zst", ".csv"]
@@ -70,7 +70,7 @@ def test_a_remote_corpus_is_prepared_as_a_local_one(tmp_path: Path, corpus: str)
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    write_parts(here / "corpus", SUFFIXES)
+    write_shards(here / "corpus", SUFFIXES)
     upload(here / "corpus", corpus)
     expected = prepared(here)
     assert prepared(there, prepare__file=corpus) == expected
@@ -78,24 +78,24 @@ def test_a_remote_corpus_is_prepared_as_a_local_one(tmp_path: Path, corpus: str)
 
 
 def test_the_stamp_changes_with_the_corpus(tmp_path: Path, corpus: str) -> None:
-    parts = tmp_path / "parts"
-    write_parts(parts, [".csv"])
-    upload(parts, corpus)
+    shards = tmp_path / "parts"
+    write_shards(shards, [".csv"])
+    upload(shards, corpus)
     (tmp_path / "project").mkdir()
     write_schema(tmp_path / "project")
     first = stamp_of(tmp_path / "project", corpus)
     assert stamp_of(tmp_path / "project", corpus) == first
     if not corpus.startswith("memory"):  # which lists no checksum
-        upload(parts, corpus)
+        upload(shards, corpus)
         assert stamp_of(tmp_path / "project", corpus) == first
-    size = (parts / "part-000.csv").stat().st_size
-    write(parts / "part-000.csv", [ROWS[1], ROWS[0], *ROWS[2:20]])
-    assert (parts / "part-000.csv").stat().st_size == size
-    upload(parts, corpus)
+    size = (shards / "part-000.csv").stat().st_size
+    write(shards / "part-000.csv", [ROWS[1], ROWS[0], *ROWS[2:20]])
+    assert (shards / "part-000.csv").stat().st_size == size
+    upload(shards, corpus)
     reordered = stamp_of(tmp_path / "project", corpus)
     assert reordered != first
-    write(parts / "part-000.csv", ROWS[1:20])
-    upload(parts, corpus)
+    write(shards / "part-000.csv", ROWS[1:20])
+    upload(shards, corpus)
     assert stamp_of(tmp_path / "project", corpus) not in {first, reordered}
 
 
@@ -104,17 +104,17 @@ def test_a_remote_file_that_changes_while_it_is_read_is_refused(
     tmp_path: Path, corpus: str, folder: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_SPAN_BYTES", 500)
-    parts = tmp_path / "parts"
-    write_parts(parts, [".csv"])
-    upload(parts, corpus)
+    shards = tmp_path / "parts"
+    write_shards(shards, [".csv"])
+    upload(shards, corpus)
     source = remote.source_of(tmp_path, corpus if folder else f"{corpus}/part-000.csv", setting="s")
     own = reading.Reading("s", {"id": "a setting"})
-    first, *others = reading.file_parts(source, reading=own, map_parts=map_parts)
-    assert others and sum(len(rows) for rows in reading.part_batches(first, own))
-    write(parts / "part-000.csv", [ROWS[1], ROWS[0], *ROWS[2:20]])
-    upload(parts, corpus)
+    first, *others = reading.file_shards(source, reading=own, map_shards=map_shards)
+    assert others and sum(len(rows) for rows in reading.shard_batches(first, own))
+    write(shards / "part-000.csv", [ROWS[1], ROWS[0], *ROWS[2:20]])
+    upload(shards, corpus)
     with pytest.raises(InputError, match=r"part-000\.csv: changed while it was read"):
-        list(reading.part_batches(others[0], own))
+        list(reading.shard_batches(others[0], own))
 
 
 def write_schema(base: Path) -> None:

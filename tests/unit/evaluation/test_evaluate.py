@@ -119,7 +119,7 @@ def test_a_model_trained_on_synthetic_texts_has_the_majority_as_baseline() -> No
     assert found["macro_f1", "a"] > 0.9
 
 
-def test_an_attribute_with_one_value_in_the_heldout_part_has_no_accuracy() -> None:
+def test_an_attribute_with_one_value_in_the_heldout_split_has_no_accuracy() -> None:
     heldout = sample(20, seed=1)
     heldout.codes[:, 1] = 0
     figures = downstream_values(heldout, sample(20, seed=2), space="encoder", settings=SETTINGS)

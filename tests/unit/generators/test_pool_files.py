@@ -59,8 +59,8 @@ def test_a_text_at_the_limit_of_a_share_is_private_alone(place: int) -> None:
         except InputError:  # no hash is lower
             public = ()
     try:
-        parts, _ = split(records, settings)
-        private = {record.text for part in parts.values() for record in part}
+        splits, _ = split(records, settings)
+        private = {record.text for split in splits.values() for record in split}
     except InputError:  # too few records remain
         private = set(TEXTS) - set(public)
     assert TEXTS[place] not in public

@@ -215,7 +215,7 @@ def test_codes_of_a_method_are_int64() -> None:
     codes = PrivateInputs(**{**others, "corpus": corpus}).codes(["b", "a"])._per_unit
     assert isinstance(codes, np.ndarray) and codes.dtype == np.int64
     assert codes.tolist() == [[100, 100], [0, -1]]
-    assert corpus.real_codes(["a"], part=TRAIN).dtype == np.int8
+    assert corpus.real_codes(["a"], split=TRAIN).dtype == np.int8
 
 
 def test_parts_derive_the_number_of_sums_and_of_first_texts() -> None:

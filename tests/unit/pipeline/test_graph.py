@@ -116,17 +116,17 @@ def test_every_stage_has_one_thin_module_and_nothing_else_lies_beside_them() -> 
 
 
 def with_subsampling(
-    plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
+    plan: BudgetPlan, trainings: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
     """Replace the search for the noise of training. The result depends on all arguments."""
-    noise = 1 + crc32(repr((plan, parts, epsilon)).encode()) / 2**32
+    noise = 1 + crc32(repr((plan, trainings, epsilon)).encode()) / 2**32
 
-    def known(part: BudgetAllocation) -> BudgetAllocation:
-        if part.name not in parts:
-            return part
-        rate, steps = parts[part.name].rate, parts[part.name].steps
+    def known(allocation: BudgetAllocation) -> BudgetAllocation:
+        if allocation.name not in trainings:
+            return allocation
+        rate, steps = trainings[allocation.name].rate, trainings[allocation.name].steps
         event = PoissonGaussian(noise_multiplier=noise, rate=rate, count=steps)
-        return replace(part, subsampled=event)
+        return replace(allocation, subsampled=event)
 
     return replace(plan, allocations=tuple(map(known, plan.allocations)))
 

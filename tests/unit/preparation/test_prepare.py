@@ -82,7 +82,7 @@ def message(folder: Path, settings: Any) -> str:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_every_format_gives_the_same_private_parts(tmp_path: Path, suffix: str) -> None:
+def test_every_format_gives_the_same_private_splits(tmp_path: Path, suffix: str) -> None:
     frame, path = pd.DataFrame(rows()), tmp_path / f"source{suffix}"
     if suffix == ".csv":
         frame.to_csv(path, index=False)
@@ -189,7 +189,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
 
 
 def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[list[Record], Schema]:
-    """The private parts of a parquet file of dated letters, and a schema that reads the date."""
+    """The private splits of a parquet file of dated letters, and a schema that reads the date."""
     frame = pd.DataFrame(rows()).assign(
         at=pd.to_datetime(moments * (60 // len(moments)), format="ISO8601")
     )
@@ -203,8 +203,8 @@ def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[list[Reco
 
 
 def test_midnight_is_a_day_as_people_write_it(tmp_path: Path) -> None:
-    parts, _ = dated(tmp_path, ["2024-01-05", "2024-01-05 09:30"], values=("2024-01-05",))
-    assert {r.raw[0] for r in parts} == {"2024-01-05", "2024-01-05 09:30:00"}
+    splits, _ = dated(tmp_path, ["2024-01-05", "2024-01-05 09:30"], values=("2024-01-05",))
+    assert {r.raw[0] for r in splits} == {"2024-01-05", "2024-01-05 09:30:00"}
 
 
 @pytest.mark.parametrize(
@@ -219,12 +219,12 @@ def test_midnight_is_a_day_as_people_write_it(tmp_path: Path) -> None:
 def test_every_listed_value_that_no_row_has_is_named(
     tmp_path: Path, attribute: dict[str, Any], slips: list[tuple[str, tuple[str, ...], bool]]
 ) -> None:
-    parts, schema = dated(tmp_path, ["2024-01-05", "2024-02-05", "2024-03-05"], **attribute)
-    found = unmatched_values((record.raw for record in parts), schema)
+    splits, schema = dated(tmp_path, ["2024-01-05", "2024-02-05", "2024-03-05"], **attribute)
+    found = unmatched_values((record.raw for record in splits), schema)
     assert [(each.attribute, each.values, each.by_all) for each in found] == slips
 
 
-def test_donated_texts_are_taken_out_of_the_private_part(tmp_path: Path) -> None:
+def test_donated_texts_are_taken_out_of_the_private_split(tmp_path: Path) -> None:
     settings = corpus(tmp_path, jsonl(rows()))
     (tmp_path / "donated.jsonl").write_text(
         jsonl([{"text": f"{CANARY}  Letter 5", "topic": "a"}, {"text": "new", "topic": "b"}])
@@ -382,16 +382,16 @@ def test_one_more_person_moves_nobody_else(ids: list[str], more: str) -> None:
         after, _ = split(records_of(everybody), settings)
     except InputError:
         return
-    for part in ("train", "heldout"):
-        assert {r.id for r in after[part]} - {more} == {r.id for r in before[part]} - {more}
+    for name in ("train", "heldout"):
+        assert {r.id for r in after[name]} - {more} == {r.id for r in before[name]} - {more}
 
 
 def test_the_slice_left_to_the_pool_is_no_part_of_the_private_data() -> None:
     from sugarbush.randomness import hash_share
 
     records = records_of([str(i) for i in range(200)])
-    parts, tally = split(records, split_params(prepare__exclude_share=0.1))
-    kept = [*parts["train"], *parts["heldout"]]
+    splits, tally = split(records, split_params(prepare__exclude_share=0.1))
+    kept = [*splits["train"], *splits["heldout"]]
     assert tally["left to the pool"] == 200 - len(kept) > 5
     assert all(hash_share(record.text) >= 0.1 for record in kept)
 

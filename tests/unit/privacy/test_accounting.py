@@ -181,11 +181,11 @@ def test_an_event_without_noise_cannot_be_made(bad: float) -> None:
 
 
 def test_shares_are_shares_of_mu_squared() -> None:
-    parts = [
+    requests = [
         BudgetRequest(name="metadata", share=0.1, count=0),
         BudgetRequest(name="votes", share=0.9, count=2),
     ]
-    plan = make_plan(parts, epsilon=1.0, delta=1e-6)
+    plan = make_plan(requests, epsilon=1.0, delta=1e-6)
     metadata, votes = plan.of("metadata").mu, plan.of("votes").mu
     assert metadata**2 / (metadata**2 + votes**2) == pytest.approx(0.1, rel=2e-5)
     assert math.sqrt(2) / plan.of("votes").stddev == pytest.approx(votes)
@@ -196,22 +196,22 @@ def test_shares_are_shares_of_mu_squared() -> None:
 @settings(max_examples=5)  # half a second each
 @given(st.floats(0.05, 4.0), st.integers(1, 10), st.floats(0.02, 0.9))
 def test_no_plan_exceeds_its_target(target: float, rounds: int, share: float) -> None:
-    parts = [
+    requests = [
         BudgetRequest(name="metadata", share=share, count=0),
         BudgetRequest(name="votes", share=1 - share, count=rounds),
     ]
-    plan = make_plan(parts, epsilon=target, delta=1e-6)
+    plan = make_plan(requests, epsilon=target, delta=1e-6)
     assert 0.98 * target <= plan.epsilon <= target
 
 
 @pytest.mark.parametrize("per_unit", [2, 7])
 def test_for_a_unit_of_several_records_counts_get_so_many_times_the_noise(per_unit: int) -> None:
-    parts = [
+    requests = [
         BudgetRequest(name="metadata", share=0.1, count=0),
         BudgetRequest(name="votes", share=0.9, count=4),
     ]
-    one = make_plan(parts, epsilon=1.0, delta=1e-6)
-    several = make_plan(parts, epsilon=1.0, delta=1e-6, records_per_unit=per_unit)
+    one = make_plan(requests, epsilon=1.0, delta=1e-6)
+    several = make_plan(requests, epsilon=1.0, delta=1e-6, records_per_unit=per_unit)
     assert several.of("votes").stddev == pytest.approx(per_unit * one.of("votes").stddev, rel=0.01)
     assert several.of("metadata").mu == pytest.approx(one.of("metadata").mu, rel=0.01)
     assert several.of("votes").event == DiscreteGaussian(
@@ -227,10 +227,10 @@ def test_shares_that_do_not_add_up_are_refused() -> None:
 
 def test_a_delta_below_what_a_distribution_cuts_off_is_refused() -> None:
     """It was a division by zero. Only narrow noise has a distribution, others have a formula."""
-    part = BudgetRequest(name="one", share=1.0, count=2)
+    request = BudgetRequest(name="one", share=1.0, count=2)
     with pytest.raises(ParamsError, match="at delta=1e-300 cannot be planned"):
-        make_plan([part], epsilon=9.0, delta=1e-300)
-    assert 0.999 < make_plan([part], epsilon=1.0, delta=1e-300).epsilon <= 1
+        make_plan([request], epsilon=9.0, delta=1e-300)
+    assert 0.999 < make_plan([request], epsilon=1.0, delta=1e-300).epsilon <= 1
 
 
 def test_epsilon_of_a_gaussian_is_that_of_many_digits() -> None:

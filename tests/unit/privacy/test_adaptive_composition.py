@@ -52,8 +52,8 @@ def training(records: float) -> tuple[float, PoissonGaussian]:
     Return the mu of the table and the DP-SGD event.
     """
     plan = make_plan(REQUESTS, epsilon=1.0, delta=DELTA)
-    part = Subsampling(rate=64 / records, steps=round(5 * records / 64))
-    event = with_subsampling(plan, {"training": part}, epsilon=1.0).of("training").event
+    training = Subsampling(rate=64 / records, steps=round(5 * records / 64))
+    event = with_subsampling(plan, {"training": training}, epsilon=1.0).of("training").event
     assert isinstance(event, PoissonGaussian)
     return plan.of("table").mu, event
 

@@ -101,8 +101,8 @@ def test_for_every_dp_count_the_training_costs_at_most_what_is_charged(count: fl
     """
     bound, event = bound_of(plan_of(1.0)), training(1.0, count)
     assert epsilon([bound, plan_of(1.0).of("table").event], delta=DELTA) <= 1.0
-    part = steps_for(count)
-    assert (event.rate, event.count) == (part.rate, part.steps)
+    steps = steps_for(count)
+    assert (event.rate, event.count) == (steps.rate, steps.steps)
     x = np.sort(np.r_[np.linspace(0, 8, 1500), 1.0, np.arange(40) * INTERVAL])
     most = np.minimum(*profiles(bound, x))
     for own in profiles(event, x):
@@ -158,9 +158,9 @@ def test_an_adversary_who_sees_a_profile_and_picks_the_settings_stays_within_del
     plan = with_gaussian_bound(table, "training", steps_for(1e7))
     bound = plan.of("training").event
     assert isinstance(bound, DpSgdGaussianBound) and bound.delta == pytest.approx(0.99e-5 * DELTA)
-    parts = [steps_for(count) for count in (512.0, 30_000.0, 1e7)]
-    parts += [Subsampling(rate=0.3, steps=400), Subsampling(rate=1e-4, steps=1)]
-    events = [noise_within(bound, part) for part in parts]
+    trainings = [steps_for(count) for count in (512.0, 30_000.0, 1e7)]
+    trainings += [Subsampling(rate=0.3, steps=400), Subsampling(rate=1e-4, steps=1)]
+    events = [noise_within(bound, training) for training in trainings]
     for event in events:
         assert within(event, bound)
         less = replace(event, noise_multiplier=event.noise_multiplier * 0.998)

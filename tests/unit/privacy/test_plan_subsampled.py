@@ -16,12 +16,12 @@ YELP = 1.9e6  # number of records; with batch 4096 and 50 epochs (Yue et al. 202
 RATE, STEPS, DELTA = 4096 / YELP, 23193, 1 / (YELP * math.log(YELP))
 
 
-def plan_of(*parts, subsampled, target=1.0, delta=1e-6):
-    """Plan the budget of `parts` (name, share, count), and then add the DP-SGD steps in
+def plan_of(*requests, subsampled, target=1.0, delta=1e-6):
+    """Plan the budget of `requests` (name, share, count), and then add the DP-SGD steps in
     `subsampled`.
     """
     plan = make_plan(
-        [BudgetRequest(name=name, share=share, count=draws) for name, share, draws in parts],
+        [BudgetRequest(name=name, share=share, count=draws) for name, share, draws in requests],
         epsilon=target,
         delta=delta,
     )
@@ -50,7 +50,7 @@ def test_the_yelp_setting_gets_the_noise_that_plds_give():
 
 
 @pytest.mark.slow
-def test_the_event_of_the_part_is_what_the_plan_counted():
+def test_the_event_of_the_request_is_what_the_plan_counted():
     plan = yelp_plan()
     event = plan.of("dpft").event
     assert isinstance(event, PoissonGaussian)
@@ -60,9 +60,9 @@ def test_the_event_of_the_part_is_what_the_plan_counted():
 
 @pytest.mark.slow
 def test_the_whole_plan_meets_the_target_and_other_noise_does_not_depend_on_the_steps():
-    parts = [("aim", 0.1, 0), ("votes", 0.3, 2), ("dpft", 0.6, 0)]
-    plain = plan_of(*parts, subsampled={})
-    plans = [plan_of(*parts, subsampled={"dpft": steps}) for steps in [(0.05, 200), (0.01, 900)]]
+    requests = [("aim", 0.1, 0), ("votes", 0.3, 2), ("dpft", 0.6, 0)]
+    plain = plan_of(*requests, subsampled={})
+    plans = [plan_of(*requests, subsampled={"dpft": steps}) for steps in [(0.05, 200), (0.01, 900)]]
     for plan in plans:
         assert 0.99 < plan.epsilon <= 1
         assert [type(a.event) for a in plan.allocations] == [
@@ -86,7 +86,7 @@ def test_a_larger_share_gets_less_noise():
     assert noises == sorted(noises)
 
 
-def test_two_subsampled_parts_share_what_there_is():
+def test_two_subsampled_requests_share_what_there_is():
     plan = plan_of(
         ("dpft", 0.8, 0), ("crt", 0.2, 0), subsampled={"dpft": (0.1, 100), "crt": (0.1, 100)}
     )

@@ -17,11 +17,11 @@ AIM_SHARE = 0.1
 
 def planned(epsilon: float, rounds: int) -> float:
     """Return the sigma of the votes in our plan."""
-    parts = [
+    requests = [
         BudgetRequest(name="metadata", share=AIM_SHARE, count=0),
         BudgetRequest(name="votes", share=1 - AIM_SHARE, count=rounds),
     ]
-    return make_plan(parts, epsilon=epsilon, delta=DELTA).of("votes").stddev
+    return make_plan(requests, epsilon=epsilon, delta=DELTA).of("votes").stddev
 
 
 def exact(epsilon: float, rounds: int) -> float:

@@ -33,7 +33,7 @@ from sugarbush.profiling.refinement import Distribution
 from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.view import share_tables
 
-RECORDS = 17_000  # the training part of 20,000 records
+RECORDS = 17_000  # the training split of 20,000 records
 Column = Callable[[np.random.Generator, int], Sequence[Any]]
 
 

@@ -283,8 +283,10 @@ def test_a_run_with_the_schema_stays_within_epsilon_together_with_the_profile(
     settings = run.settings.model_copy(update={"privacy": other})
     alone = project.with_settings(settings, schema=schema)
     assert run.plan.epsilon < 0.86 < alone.plan.epsilon <= 1
-    for part in run.plan.allocations:
-        run.ledger(rehearse=False).charge(part.event, stage="s", run="r", plan=run.plan.planned)
+    for allocation in run.plan.allocations:
+        run.ledger(rehearse=False).charge(
+            allocation.event, stage="s", run="r", plan=run.plan.planned
+        )
     assert 0.99 < run.ledger().total() <= 1
 
 
@@ -330,7 +332,7 @@ def test_a_profile_that_needs_most_of_epsilon_leaves_the_rest(
 def test_a_delta_above_one_over_the_count_is_refused_after_the_first_draw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A smaller delta after the sets were drawn would be below their part of delta."""
+    """A smaller delta after the sets were drawn would be below their share of delta."""
     project = project_of(tmp_path / "project", table(3000), privacy__delta=1e-5)
     monkeypatch.setattr(mechanisms, "discrete_gaussian", lambda counts, **_: counts + 10**6)
     with pytest.raises(ParamsError, match="is above 1 / "):

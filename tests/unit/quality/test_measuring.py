@@ -18,7 +18,7 @@ import sugarbush as sb
 from sugarbush.attributes.reader import Labels
 from sugarbush.cli.main import app
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
-from sugarbush.evaluation.figures_plan import PARTS, figure_requests, request_name
+from sugarbush.evaluation.figures_plan import REQUESTS, figure_requests, request_name
 from sugarbush.paths import Roots
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.opening import open_project
@@ -102,9 +102,9 @@ def test_the_plan_has_one_event_for_each_number(tmp_path: Path, state: Path) -> 
     project = write_project(tmp_path / "own", **MEASURED)
     attributes = len(project.schema.names)
     plan = project.plan
-    counts = [plan.of(request_name("mosaic", part)).count for part in PARTS]
+    counts = [plan.of(request_name("mosaic", request)).count for request in REQUESTS]
     assert counts == [1 + attributes + (attributes > 1), 1 + attributes, 1]
-    shares = [plan.of(request_name("mosaic", part)).mu ** 2 for part in PARTS]
+    shares = [plan.of(request_name("mosaic", request)).mu ** 2 for request in REQUESTS]
     whole = sum(allocation.mu**2 for allocation in plan.allocations)
     assert sum(shares) / whole == pytest.approx(0.3, abs=0.001)
     assert plan.epsilon <= 1.0

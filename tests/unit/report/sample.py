@@ -84,11 +84,11 @@ def entry(id_: str, event: Any, stage: str) -> Entry:
 
 @cache
 def the_plan() -> BudgetPlan:
-    parts = [
+    requests = [
         BudgetRequest(name="metadata", share=0.1, count=0),
         BudgetRequest(name="votes", share=0.9, count=2),
     ]
-    return make_plan(parts, epsilon=1.0, delta=1e-6)
+    return make_plan(requests, epsilon=1.0, delta=1e-6)
 
 
 def release(**changes: Any) -> ReleaseFacts:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
-from sugarbush.privacy.parts import Parts, map_parts
+from sugarbush.privacy.shards import Shards, map_shards
 from sugarbush.randomness import public_rng
 from sugarbush.tables import marginal_measurer as measuring
 from sugarbush.tables.aim import aim
@@ -161,26 +161,26 @@ def test_an_estimate_that_is_not_a_number_is_refused():
             measurer(rows)._score(broken)
 
 
-def in_parts(rows: list[tuple[int, ...]], size: int) -> Private:
+def in_shards(rows: list[tuple[int, ...]], size: int) -> Private:
     table = np.array(rows, dtype=np.int8).reshape(-1, len(DOMAIN))
     starts = range(0, max(len(table), 1), size)
     return Private(
-        Parts(
-            parts=tuple(starts),
+        Shards(
+            shards=tuple(starts),
             sizes=tuple(len(table[start : start + size]) for start in starts),
             read=lambda start: table[start : start + size],
-            map_parts=map_parts,
+            map_shards=map_shards,
         )
     )
 
 
 @settings(max_examples=60)
 @given(rows_strategy, st.integers(1, 7), st.booleans())
-def test_marginals_are_the_sums_of_the_marginals_of_parts(rows, size, merged):
+def test_marginals_are_the_sums_of_the_marginals_of_shards(rows, size, merged):
     whole = measurer(rows)
-    parts = MarginalMeasurer(in_parts(rows, size), DOMAIN, mu=1.0)
+    shards = MarginalMeasurer(in_shards(rows, size), DOMAIN, mu=1.0)
     if merged:
-        for each in (whole, parts):
+        for each in (whole, shards):
             each.merge("b", (0, 2, 1, 2))
     for attributes in [("a",), ("b",), ("a", "b"), ("b", "a"), ("a", "b", "c")]:
         cells = [tuple((0, 2, 1, 2)[row[1]] if merged and n == "b" else row["abc".index(n)]
@@ -189,10 +189,10 @@ def test_marginals_are_the_sums_of_the_marginals_of_parts(rows, size, merged):
         for cell in cells:
             expected[cell] += 1
         np.testing.assert_array_equal(whole._count(attributes), expected)
-        np.testing.assert_array_equal(parts._count(attributes), expected)
-    for each in (whole, parts):
+        np.testing.assert_array_equal(shards._count(attributes), expected)
+    for each in (whole, shards):
         each.unmerge()
-    np.testing.assert_array_equal(whole._count(("a", "b")), parts._count(("a", "b")))
+    np.testing.assert_array_equal(whole._count(("a", "b")), shards._count(("a", "b")))
     assert whole._count(("b",)).shape == (4,)
 
 
@@ -203,12 +203,12 @@ def test_cells_of_marginals_do_not_overflow_a_small_type_of_codes():
     assert asked._count(("a", "b"))[127, 127] == 3
 
 
-def test_a_part_with_a_code_outside_the_domain_is_refused_without_the_code():
+def test_a_shard_with_a_code_outside_the_domain_is_refused_without_the_code():
     with pytest.raises(InvariantError, match=r"'b' has a code outside its domain$"):
-        MarginalMeasurer(in_parts([(0, 1, 0)] * 9 + [(0, 7, 0)], 4), DOMAIN, mu=1.0)
+        MarginalMeasurer(in_shards([(0, 1, 0)] * 9 + [(0, 7, 0)], 4), DOMAIN, mu=1.0)
 
 
-def test_aim_makes_the_same_table_from_parts(monkeypatch):
+def test_aim_makes_the_same_table_from_shards(monkeypatch):
     """Noise and selection depend on the answers only, so equal counts give equal rows."""
 
     def tables():
@@ -222,7 +222,7 @@ def test_aim_makes_the_same_table_from_parts(monkeypatch):
         own = public_rng(1, "rows")
         a = own.integers(0, 3, 400)
         rows = np.stack([a, (a + own.integers(0, 2, 400)) % 4, 0 * a], axis=1)
-        for table in (Private(rows), in_parts(rows.tolist(), 37)):
+        for table in (Private(rows), in_shards(rows.tolist(), 37)):
             asked = MarginalMeasurer(table, DOMAIN, mu=1.0)
             rng = public_rng(3, "noise")
             synthesis = aim(asked, degree=2, max_cells=100, max_model_mb=1.0)

@@ -1,4 +1,4 @@
-"""A corpus in parts and batches gives what the same rows in one file give."""
+"""A corpus in shards and batches gives what the same rows in one file give."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_bytes(data)
 
 
-def write_parts(folder: Path, suffixes: list[str], size: int = 20) -> None:
+def write_shards(folder: Path, suffixes: list[str], size: int = 20) -> None:
     folder.mkdir()
     for number, start in enumerate(range(0, len(ROWS), size)):
         suffix = suffixes[number % len(suffixes)]
@@ -80,8 +80,8 @@ def small_batches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "suffix", [".csv", ".csv.gz", ".csv.zst", ".jsonl", ".jsonl.gz", ".ndjson.zst", ".parquet"]
 )
-def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path, suffix: str) -> None:
-    write_parts(tmp_path / "parts", [suffix])
+def test_shards_are_read_in_the_order_of_their_names(tmp_path: Path, suffix: str) -> None:
+    write_shards(tmp_path / "parts", [suffix])
     (tmp_path / "parts" / "_SUCCESS").touch()
     found = read_rows(tmp_path / "parts", setting="s", wanted=WANTED)
     assert [row.fields for row in found] == ROWS
@@ -144,11 +144,11 @@ def prepared(base: Path, **changes: Any) -> dict[str, Any]:
     )
     prepare.run(open_project(base, settings=own))
     folder = base / "data/private/prepared"
-    tables = {part: pd.read_parquet(folder / f"{part}.parquet") for part in (TRAIN, HELDOUT)}
+    tables = {split: pd.read_parquet(folder / f"{split}.parquet") for split in (TRAIN, HELDOUT)}
     others = {
         name: json.loads((folder / name).read_text()) for name in ("sketch.json", "tally.json")
     }
-    return {**{part: table.to_dict("list") for part, table in tables.items()}, **others}
+    return {**{split: table.to_dict("list") for split, table in tables.items()}, **others}
 
 
 BY_USER = {
@@ -157,16 +157,16 @@ BY_USER = {
 
 
 @pytest.mark.parametrize("changes", [{}, BY_USER])
-def test_parts_are_prepared_as_one_file(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_shards_are_prepared_as_one_file(tmp_path: Path, changes: dict[str, Any]) -> None:
     one, many = tmp_path / "one", tmp_path / "many"
     one.mkdir()
     many.mkdir()
     write(one / "corpus.jsonl", ROWS)
-    write_parts(many / "corpus", [".parquet", ".csv.gz", ".jsonl.zst"])
+    write_shards(many / "corpus", [".parquet", ".csv.gz", ".jsonl.zst"])
     assert prepared(one, **changes) == prepared(many, **changes)
 
 
-def test_the_same_id_in_two_parts_is_an_error_that_names_both(tmp_path: Path) -> None:
+def test_the_same_id_in_two_shards_is_an_error_that_names_both(tmp_path: Path) -> None:
     (tmp_path / "corpus").mkdir()
     write(tmp_path / "corpus" / "a.jsonl", ROWS[:40])
     write(tmp_path / "corpus" / "b.jsonl", [*ROWS[40:50], ROWS[3]])
@@ -223,7 +223,7 @@ def test_a_fingerprint_does_not_depend_on_batches() -> None:
     assert builder.values() == whole
 
 
-def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
+def test_a_store_gives_the_same_shard_by_shard_as_at_once(tmp_path: Path) -> None:
     write(tmp_path / "corpus.jsonl", ROWS)
     prepared(tmp_path)
     store = PrivateStore(tmp_path / "data/private")
@@ -231,27 +231,27 @@ def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
     def encode(texts: tuple[str, ...]) -> NDArray[np.float32]:
         return np.array([[len(text), sum(map(ord, text))] for text in texts], dtype=np.float32)
 
-    for part in (TRAIN, HELDOUT):
-        texts = pd.read_parquet(store.prepared_file(part))["text"]
-        parts = store.embeddings(encode, part=part)._per_unit
-        by_part = np.concatenate([parts.read(place) for place in parts.parts])
-        assert by_part.tolist() == encode(tuple(texts)).tolist()
-        assert len(parts) == len(texts) > len(parts.read(parts.parts[0]))
-        lengths = store.map_records(lambda own: np.array([len(t) for t in own.texts]), part=part)
+    for split in (TRAIN, HELDOUT):
+        texts = pd.read_parquet(store.prepared_file(split))["text"]
+        shards = store.embeddings(encode, split=split)._per_unit
+        by_shard = np.concatenate([shards.read(place) for place in shards.shards])
+        assert by_shard.tolist() == encode(tuple(texts)).tolist()
+        assert len(shards) == len(texts) > len(shards.read(shards.shards[0]))
+        lengths = store.map_records(lambda own: np.array([len(t) for t in own.texts]), split=split)
         assert lengths._per_unit.tolist() == texts.str.len().tolist()
         codes = np.arange(len(texts)).reshape(-1, 1)
         zeros = store.map_records(lambda own: np.zeros((len(own), 1), dtype=np.int8))
-        store.save_codes(part, zeros, {"t": 90})
-        store.save_codes(part, Private(codes), {"t": 90})
-        read = store.codes(["t"], part)._per_unit
+        store.save_codes(split, zeros, {"t": 90})
+        store.save_codes(split, Private(codes), {"t": 90})
+        read = store.codes(["t"], split)._per_unit
         assert read.dtype == np.int8 and read.tolist() == codes.tolist()
         for limit in (None, 5):
-            real = store.real_texts(["t"], part=part, limit=limit, seed=3)
+            real = store.real_texts(["t"], split=split, limit=limit, seed=3)
             assert list(real.texts) == texts.iloc[real.codes[:, 0]].tolist()
     assert not list(store.folder("embeddings").iterdir())
-    parts = store.code_parts(["t"])._per_unit
-    assert len(parts.parts) > 1
-    assert list(parts.elements()) == store.codes(["t"])._per_unit.tolist()
+    shards = store.code_shards(["t"])._per_unit
+    assert len(shards.shards) > 1
+    assert list(shards.elements()) == store.codes(["t"])._per_unit.tolist()
 
 
 @pytest.mark.parametrize("kind", [float, int])

@@ -1,4 +1,4 @@
-"""Private elements in parts are the same as private elements in one list."""
+"""Private elements in shards are the same as private elements in one list."""
 
 from __future__ import annotations
 
@@ -17,45 +17,48 @@ from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.parts import Parts, map_parts
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.shards import Shards, map_shards
 from sugarbush.privacy.unit import Unit
 
 
-def parts_of(sizes: list[int]) -> Parts:
-    """Numbers 0, 1, ... in parts of these sizes."""
+def shards_of(sizes: list[int]) -> Shards:
+    """Numbers 0, 1, ... in shards of these sizes."""
     ends = list(accumulate(sizes))
     ranges = tuple(zip([0, *ends], ends, strict=False))
-    return Parts(
-        parts=ranges, sizes=tuple(sizes), read=lambda part: np.arange(*part), map_parts=map_parts
+    return Shards(
+        shards=ranges,
+        sizes=tuple(sizes),
+        read=lambda shard: np.arange(*shard),
+        map_shards=map_shards,
     )
 
 
 def elements_of(private: Private[int]) -> NDArray[np.int64]:
-    parts = private._per_unit
-    found = [np.asarray(parts.read(part), dtype=np.int64) for part in parts.parts]
+    shards = private._per_unit
+    found = [np.asarray(shards.read(shard), dtype=np.int64) for shard in shards.shards]
     return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
 
 @given(st.lists(st.integers(0, 5), max_size=8))
-def test_every_record_of_a_part_keeps_its_own_value(sizes: list[int]) -> None:
+def test_every_record_of_a_shard_keeps_its_own_value(sizes: list[int]) -> None:
     count = sum(sizes)
     own = np.random.default_rng(count).permutation(count)
-    zipped = Private[int](parts_of(sizes)).zip_batch(
+    zipped = Private[int](shards_of(sizes)).zip_batch(
         Private(own), lambda numbers, values: numbers * 1000 + values
     )
     assert elements_of(zipped).tolist() == (np.arange(count) * 1000 + own).tolist()
 
 
 @pytest.mark.parametrize("lose", [lambda rows: rows[1:], lambda rows: [*rows, 0]])
-def test_a_function_that_loses_or_adds_a_record_is_refused_in_each_part(lose: object) -> None:
-    mapped = Private[int](parts_of([3, 4])).map_batch(lose)  # type: ignore[arg-type]
-    for part in mapped._per_unit.parts:
+def test_a_function_that_loses_or_adds_a_record_is_refused_in_each_shard(lose: object) -> None:
+    mapped = Private[int](shards_of([3, 4])).map_batch(lose)  # type: ignore[arg-type]
+    for shard in mapped._per_unit.shards:
         with pytest.raises(ValueError, match="one element per unit"):
-            mapped._per_unit.read(part)
+            mapped._per_unit.read(shard)
 
 
-@pytest.mark.parametrize("elements", [parts_of([2, 1]), [1, 2, 3]])
+@pytest.mark.parametrize("elements", [shards_of([2, 1]), [1, 2, 3]])
 @pytest.mark.parametrize("other", [[1, 2], [1, 2, 3, 4], []])
 def test_values_of_other_units_are_not_combined(elements: object, other: list[int]) -> None:
     with pytest.raises(ValueError, match="the same units"):

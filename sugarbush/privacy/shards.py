@@ -1,4 +1,4 @@
-"""Private elements in parts. This process or a worker of a cluster reads and processes a part."""
+"""Private elements in shards. This process or a worker of a cluster reads and processes a shard."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Function = Callable[[Any], Any]
 Combine = Callable[[Any, Any], Any]
 
 
-class MapParts(Protocol):
-    """Calls a function on every part, here or on a cluster. Combines the results in any order."""
+class MapShards(Protocol):
+    """Calls a function on every shard, here or on a cluster. Combines the results in any order."""
 
-    def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any: ...
+    def __call__(self, function: Function, shards: Sequence[Any], combine: Combine) -> Any: ...
 
 
-def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-    """Call `function` on every part in this process, and combine the results.
+def map_shards(function: Function, shards: Sequence[Any], combine: Combine) -> Any:
+    """Call `function` on every shard in this process, and combine the results.
 
-    >>> map_parts(abs, [3, -4], int.__add__)
+    >>> map_shards(abs, [3, -4], int.__add__)
     7
     """
-    return reduce(combine, map(function, parts))
+    return reduce(combine, map(function, shards))
 
 
 def select(elements: Any, chosen: NDArray[np.bool_]) -> Any:
@@ -41,28 +41,28 @@ def select(elements: Any, chosen: NDArray[np.bool_]) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
-    """Elements in parts. `read` returns the elements of a part, and `sizes` their numbers.
+class Shards:
+    """Elements in shards. `read` returns the elements of a shard, and `sizes` their numbers.
 
-    `parts` are small values that can be pickled, such as paths. `keep` is an object that the parts
-    need, such as a temporary folder.
+    `shards` are small values that can be pickled, such as paths. `keep` is an object that the
+    shards need, such as a temporary folder.
     """
 
-    parts: tuple[Any, ...]
+    shards: tuple[Any, ...]
     sizes: tuple[int, ...]
     read: Callable[[Any], Any]
-    map_parts: MapParts
+    map_shards: MapShards
     keep: Any = None
 
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def then(self, function: Callable[[Any], Any]) -> Parts:
-        """Apply `function` to the elements of each part when the part is read."""
+    def then(self, function: Callable[[Any], Any]) -> Shards:
+        """Apply `function` to the elements of each shard when the shard is read."""
         read = self.read
 
-        def read_mapped(part: Any) -> Any:
-            elements = read(part)
+        def read_mapped(shard: Any) -> Any:
+            elements = read(shard)
             mapped = function(elements)
             if len(mapped) != len(elements):
                 raise ValueError("map_batch: the function did not return one element per unit")
@@ -70,50 +70,51 @@ class Parts:
 
         return replace(self, read=read_mapped)
 
-    def zipped(self, other: Any, function: Callable[[Any, Any], Any]) -> Parts:
-        """Apply `function` to the elements of each part and the elements of `other` beside them."""
+    def zipped(self, other: Any, function: Callable[[Any, Any], Any]) -> Shards:
+        """Apply `function` to the elements of each shard and the elements of `other` beside
+        them."""
         ends = np.cumsum(self.sizes)
         slices = [
             _Slice(other[end - size : end]) for end, size in zip(ends, self.sizes, strict=True)
         ]
         read = self.read
 
-        def read_zipped(part: tuple[Any, _Slice]) -> Any:
-            return function(read(part[0]), part[1].elements)
+        def read_zipped(shard: tuple[Any, _Slice]) -> Any:
+            return function(read(shard[0]), shard[1].elements)
 
-        return replace(self, parts=tuple(zip(self.parts, slices, strict=True)), read=read_zipped)
+        return replace(self, shards=tuple(zip(self.shards, slices, strict=True)), read=read_zipped)
 
-    def selected(self, chosen: NDArray[np.bool_]) -> Parts:
+    def selected(self, chosen: NDArray[np.bool_]) -> Shards:
         """Keep the elements for which `chosen` (n,) is true."""
         ends = np.cumsum(self.sizes, dtype=np.int64)
         slices = [chosen[end - size : end] for end, size in zip(ends, self.sizes, strict=True)]
         read = self.read
 
-        def read_selected(part: tuple[Any, _Slice]) -> Any:
-            return select(read(part[0]), part[1].elements)
+        def read_selected(shard: tuple[Any, _Slice]) -> Any:
+            return select(read(shard[0]), shard[1].elements)
 
         return replace(
             self,
-            parts=tuple(zip(self.parts, map(_Slice, slices), strict=True)),
+            shards=tuple(zip(self.shards, map(_Slice, slices), strict=True)),
             sizes=tuple(int(each.sum()) for each in slices),
             read=read_selected,
         )
 
     def elements(self) -> Iterator[Any]:
-        """Read the parts here, in order, and yield every element."""
-        for part in self.parts:
-            yield from self.read(part)
+        """Read the shards here, in order, and yield every element."""
+        for shard in self.shards:
+            yield from self.read(shard)
 
     def total(self, function: Callable[[Any], NDArray[np.int64]]) -> NDArray[np.int64]:
         read = self.read
-        total: NDArray[np.int64] = self.map_parts(
-            lambda part: function(read(part)), self.parts, np.add
+        total: NDArray[np.int64] = self.map_shards(
+            lambda shard: function(read(shard)), self.shards, np.add
         )
         return total
 
 
 class _Slice:
-    """Private elements inside a part. A cluster may log the `repr`, so it shows no element."""
+    """Private elements inside a shard. A cluster may log the `repr`, so it shows no element."""
 
     def __init__(self, elements: Any) -> None:
         self.elements = elements
