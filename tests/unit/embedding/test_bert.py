@@ -82,7 +82,7 @@ def test_another_architecture_is_left_to_the_library(
 def test_damaged_weights_get_a_message(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"no weights")
     encoder = Encoder(EmbeddingSettings(model=str(folder)), cache=None)
-    with pytest.raises(ParamsError, match="embedding.model"):
+    with pytest.raises(ParamsError, match=r"embedding\.model"):
         encoder.encode(["a text"])
 
 
