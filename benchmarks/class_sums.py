@@ -29,9 +29,9 @@ from scipy.stats import t as student
 
 from sugarbush.attributes import reader as labels_reader
 from sugarbush.attributes.reader import LabelReader
-from sugarbush.data.class_sums import ClassSums, directions
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.cache import EmbeddingsInMemory
+from sugarbush.embedding.class_sums import ClassSums, directions
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evaluation import mauve_score

@@ -145,12 +145,12 @@ class Division:
 
     def released(self, count: int, *, epsilon: float, arm: str) -> Iterator[dict[str, Any]]:
         """Yield the figures of a release of `count` texts."""
-        wall, cpu, privacy = time.perf_counter(), time.process_time(), self.corpus.settings.privacy
+        wall, cpu = time.perf_counter(), time.process_time()
         said: list[str] = []
         release = sb.synthesize(
             self.corpus,
             method=sb.Mosaic(),
-            privacy=privacy.model_copy(update={"epsilon": epsilon}),
+            settings={"privacy": {"epsilon": epsilon}},
             texts=count,
             seed=self.seed,
             new_draw=True,

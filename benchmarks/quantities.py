@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush import Mosaic, Pool, Privacy, synthesize
+from sugarbush import Mosaic, Pool, Privacy, prepare, synthesize
 from sugarbush.api.ledgers import open_session
 from sugarbush.data.drawn_values import draw_values
 from sugarbush.data.records import as_text
@@ -198,18 +198,16 @@ def pooled(name: str, folder: Path, *, epsilon: float, bins: int) -> str:
     pool = texts[~texts.isin(private["text"])].sample(2000, random_state=1)
     binned = schema(name, frame, bins=bins)
     with tempfile.TemporaryDirectory() as state:
-        release = synthesize(
+        corpus = prepare(
             private,
             text="text",
             schema=binned,
             donated=donated,
-            method=Mosaic(),
             generator=Pool(texts=pool.tolist()),
             privacy=Privacy(epsilon=epsilon, delta=DELTA, dataset="numbers", purpose="benchmark"),
-            texts=400,
             state=Path(state),
-            accept_poor=True,
         )
+        release = synthesize(corpus, method=Mosaic(), texts=400, accept_poor=True)
     final = release.lineage.final
     values, _ = values_of_texts(final, binned, release.labels)
     lines = [f"{name}, {len(private)} records, {len(final)} texts, {bins} bins, epsilon {epsilon}"]

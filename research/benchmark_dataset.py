@@ -140,18 +140,17 @@ class BenchmarkDataset:
         method = own.method(variant.method)
         kind = variant.kind or type(method)
         method = kind(**{**method.model_dump(), **variant.evolution})
-        privacy = own.privacy
+        privacy = dict(variant.settings.get("privacy", {}))
         if 0 < epsilon < np.inf:
-            privacy = privacy.model_copy(update={"epsilon": epsilon})
+            privacy["epsilon"] = epsilon
         with tempfile.TemporaryDirectory(prefix="sugarbush-benchmark-", dir=_MEMORY) as scratch:
             state = Path(scratch) if self._state is None else self._state
             return sb.synthesize(
                 dataclasses.replace(self.corpus, state=state),
                 method=method,
-                privacy=privacy,
                 seed=seed,
                 texts=texts,
-                settings=variant.settings,
+                settings={**variant.settings, "privacy": privacy},
             )
 
     def measured(

@@ -48,8 +48,10 @@ from sugarbush.training import (
     Learning,
     Mechanism,
     ModelShape,
+    OrdinaryTraining,
     Performance,
     SamplingSettings,
+    Training,
     control_codes,
     examples_of,
     generate_texts,
@@ -199,11 +201,13 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
     train_on_public(
         model,
         [example for (example,) in examples],
-        learning=learning(2e-3, Decay.LINEAR),
-        epochs=1,
-        batch_size=16,
-        micro_batch_tokens=MICRO_BATCH_TOKENS,
-        bfloat16=False,
+        training=OrdinaryTraining(
+            learning=learning(2e-3, Decay.LINEAR),
+            epochs=1,
+            batch_size=16,
+            micro_batch_tokens=MICRO_BATCH_TOKENS,
+            bfloat16=False,
+        ),
         seed=1,
         report=say,
     )
@@ -257,11 +261,13 @@ def fine_tuned(
             train_without_privacy(
                 model,
                 units,
-                learning=learning(1e-3, Decay.LINEAR),
-                epochs=options.epochs,
-                batch_size=32,
-                micro_batch_tokens=MICRO_BATCH_TOKENS,
-                bfloat16=options.bfloat16,
+                training=OrdinaryTraining(
+                    learning=learning(1e-3, Decay.LINEAR),
+                    epochs=options.epochs,
+                    batch_size=32,
+                    micro_batch_tokens=MICRO_BATCH_TOKENS,
+                    bfloat16=options.bfloat16,
+                ),
                 seed=1,
                 session=session,
             )
@@ -270,11 +276,13 @@ def fine_tuned(
         run_dpsgd(
             model,
             units,
-            mechanism=mechanism,
-            learning=learning(options.rate, Decay.LINEAR),
-            performance=Performance(
-                micro_batch_tokens=MICRO_BATCH_TOKENS,
-                checkpoint_every=mechanism.steps,
+            training=Training(
+                mechanism=mechanism,
+                learning=learning(options.rate, Decay.LINEAR),
+                performance=Performance(
+                    micro_batch_tokens=MICRO_BATCH_TOKENS,
+                    checkpoint_every=mechanism.steps,
+                ),
             ),
             probe=probe_examples(len(tokenizer), max_length=options.length),
             checkpoints=Checkpoints(Path(folder) / "private"),
@@ -330,7 +338,6 @@ def written(
         sb.Released(prompts),
         tokenizer=tokenizer,
         settings=SamplingSettings(),
-        batch_size=128,
         seed=1,
         max_length=options.length,
     )

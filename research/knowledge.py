@@ -233,11 +233,12 @@ def run(
         )
         for method, epsilon in wanted:
             release = sb.synthesize(
-                corpus, method=corpus.settings.method(method), texts=asked.texts, seed=seed,
-                privacy=sb.Privacy(
-                    **{**privacy, **({} if method in _FIXED else {"epsilon": epsilon})}
-                ),
-            )  # fmt: skip
+                corpus,
+                method=corpus.settings.method(method),
+                texts=asked.texts,
+                seed=seed,
+                settings={} if method in _FIXED else {"privacy": {"epsilon": epsilon}},
+            )
             yield rows(method, epsilon, release.texts)
             print(f"{method} {epsilon:g} run {seed}: {len(release.texts)} texts", flush=True)
 

@@ -1,9 +1,10 @@
 """Synthetic text under differential privacy: the public names.
 
     import sugarbush as sb
-    release = sb.synthesize(frame, text="message", schema="schema.yaml",
-                            generator=sb.OpenAI(model="my-model", base_url="http://…/v1"),
-                            privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="tickets"))
+    corpus = sb.prepare(frame, text="message", schema="schema.yaml",
+                        generator=sb.OpenAI(model="my-model", base_url="http://…/v1"),
+                        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="tickets"))
+    release = sb.synthesize(corpus)
     release.texts, release.card, release.epsilon
 
 Names are imported when they are first used, so that `import sugarbush` is quick.
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from sugarbush.api.open_release import open_release as open_release
     from sugarbush.api.profile import Profile as Profile
     from sugarbush.api.profile import profile as profile
-    from sugarbush.api.redaction import Redaction as Redaction
-    from sugarbush.api.redaction import redact as redact
     from sugarbush.api.release import Release as Release
     from sugarbush.api.schemas import open_schema as open_schema
     from sugarbush.api.synthesis import prepare as prepare
@@ -68,6 +67,9 @@ if TYPE_CHECKING:
     from sugarbush.privacy.ledger import Ledger as Ledger
     from sugarbush.privacy.session import PrivacySession as PrivacySession
     from sugarbush.privacy.settings import PrivacySettings
+    from sugarbush.redactor.api import Redaction as Redaction
+    from sugarbush.redactor.api import redact as redact
+    from sugarbush.training.dpsgd.settings import FineTuning as FineTuning
 
     Privacy = PrivacySettings
 
@@ -81,10 +83,6 @@ _find = lazy_names(
         "api.ledgers": ("open_ledger",),
         "api.open_release": ("open_release",),
         "api.profile": ("Profile", "profile"),
-        "api.redaction": (
-            "Redaction",
-            "redact",
-        ),
         "api.release": ("Release",),
         "api.schemas": ("open_schema",),
         "api.synthesis": (
@@ -132,6 +130,8 @@ _find = lazy_names(
         "privacy.ledger": ("Ledger",),
         "privacy.session": ("PrivacySession",),
         "privacy.settings": ("PrivacySettings=Privacy",),
+        "training.dpsgd.settings": ("FineTuning",),
+        "redactor.api": ("Redaction", "redact"),
     },
 )
 

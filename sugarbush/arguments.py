@@ -7,9 +7,8 @@ The API runs the code of the pipeline. The messages of the pipeline name setting
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
-from numbers import Real
 from typing import Any, ParamSpec, Protocol, TypeGuard, TypeVar
 
 import pandas as pd
@@ -19,8 +18,6 @@ from pydantic import BaseModel
 from sugarbush.data.cells import cells_of, is_half
 from sugarbush.errors import InputError, ParamsError, SugarbushError
 from sugarbush.extras import message_of
-from sugarbush.privacy.accounting import rounded_up
-from sugarbush.privacy.settings import LARGE_DELTA, LARGEST_EPSILON, SMALLEST_EPSILON
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -237,22 +234,6 @@ def require_texts(name: str, texts: object) -> tuple[str, ...]:
         if is_half(text):
             raise InputError(f"{name}: item {index} has half a character (a lone surrogate)")
     return every
-
-
-def require_promise(epsilon: float, delta: float) -> None:
-    """Raise ParamsError if epsilon or delta is out of range, or is not a number."""
-    limits: Sequence[tuple[str, object]] = (("epsilon", epsilon), ("delta", delta))
-    for name, value in limits:
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise ParamsError(f"{name} must be a number, got {type_name(value)}")
-    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-        raise ParamsError(
-            f"epsilon must be between {SMALLEST_EPSILON} and {LARGEST_EPSILON} (got {epsilon})"
-        )
-    if not 0 < delta <= LARGE_DELTA:
-        raise ParamsError(
-            f"delta must be above 0 and at most {rounded_up(LARGE_DELTA)} (got {delta})"
-        )
 
 
 def type_name(value: object) -> str:

@@ -1,10 +1,13 @@
-"""Plug-ins by name: generators, methods, encoders and metrics.
+"""Plug-ins by name: generators, methods, formats, metrics, and the optional packages.
 
-A package registers a plug-in as an entry point of one of the groups below. The built-in generators
-and methods are registered in the same way, in Sugarbush's own pyproject.toml:
+A package registers a plug-in as an entry point of one of the groups below. The built-in generators,
+methods and formats are registered in the same way, in Sugarbush's own pyproject.toml:
 
     [project.entry-points."sugarbush.generators"]
     parrot = "my_package.parrot:Parrot"
+
+Sugarbush registers its own optional packages in the same way, and no other module imports them.
+Without the folder of such a package, its plug-ins are not installed.
 """
 
 from __future__ import annotations
@@ -16,11 +19,17 @@ from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
 from sugarbush.errors import ParamsError
+from sugarbush.optional_packages import is_present
 
 GENERATORS = "sugarbush.generators"
 METHODS = "sugarbush.methods"
 ENCODERS = "sugarbush.encoders"
 METRICS = "sugarbush.metrics"
+COMMANDS = "sugarbush.commands"
+DETECTORS = "sugarbush.detectors"
+CALL_MODES = "sugarbush.call_modes"
+STAGE_OBSERVERS = "sugarbush.stage_observers"
+FORMATS = "sugarbush.formats"
 
 _OF_THIS_PROCESS: dict[tuple[str, str], Any] = {}
 
@@ -79,7 +88,7 @@ def load_plugin(group: str, name: str) -> Any:
     """
     if (group, name) in _OF_THIS_PROCESS:
         return _OF_THIS_PROCESS[group, name]
-    kind = group.rpartition(".")[2].removesuffix("s")
+    kind = group.rpartition(".")[2].removesuffix("s").replace("_", " ")
     candidates = tuple(_entry_points(group, tuple(sys.path)).select(name=name))
     if not candidates:
         names = ", ".join(plugin_names(group)) or "none"
@@ -104,7 +113,7 @@ def load_plugin(group: str, name: str) -> Any:
 @lru_cache(maxsize=16)
 def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
     """Find the entry points on `path`. Cached, because a search reads every installed package."""
-    return entry_points(group=group)
+    return EntryPoints(each for each in entry_points(group=group) if is_present(each.module))
 
 
 def _package(entry_point: EntryPoint) -> str:

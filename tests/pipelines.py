@@ -45,13 +45,20 @@ LABELLED = [
 @contextmanager
 def opened(checkout: Checkout) -> Iterator[Project]:
     """Open the project of a checkout with the state folder of the checkout."""
+    with environment_of(checkout):
+        yield open_project(checkout.path)
+
+
+@contextmanager
+def environment_of(checkout: Checkout) -> Iterator[None]:
+    """Set the environment of the commands in a checkout."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("DVC_")]:
             patch.delenv(name)
         patch.setenv("SUGARBUSH_STATE", str(checkout.state))
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.syspath_prepend(TINY_ENCODER)
-        yield open_project(checkout.path)
+        yield
 
 
 def run_pipeline(checkout: Checkout, *names: str) -> None:

@@ -13,6 +13,7 @@ from sugarbush.training import (
     Learning,
     LstmModel,
     ModelShape,
+    OrdinaryTraining,
     add_mask_token,
     new_model,
     text_units,
@@ -57,11 +58,13 @@ def train_first_model(start: FirstModel, public: Sequence[str], training: Traini
     train_on_public(
         start.model,
         [example for (example,) in start.examples(public)],
-        learning=learning_at(training.learning_rate, Decay.LINEAR),
-        epochs=training.public_epochs,
-        batch_size=training.batch_size,
-        micro_batch_tokens=MICRO_BATCH_TOKENS,
-        bfloat16=False,
+        training=OrdinaryTraining(
+            learning=learning_at(training.learning_rate, Decay.LINEAR),
+            epochs=training.public_epochs,
+            batch_size=training.batch_size,
+            micro_batch_tokens=MICRO_BATCH_TOKENS,
+            bfloat16=False,
+        ),
         seed=_SEED,
     )
 

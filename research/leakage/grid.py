@@ -13,7 +13,7 @@ from research.sweep_points import Kind, Name, load_fields
 from sugarbush.errors import ParamsError
 from sugarbush.privacy import Purpose, digest_of
 from sugarbush.settings import Section
-from sugarbush.training import RedactorRecipe, describe_patterns
+from sugarbush.training import describe_patterns
 
 
 class TrainingMethod(StrEnum):
@@ -211,7 +211,9 @@ def describe_redaction(grid: LeakageGrid) -> dict[str, Any]:
     """Describe the grid's detectors for cache keys. Models of other packages are not included."""
     described: dict[str, Any] = {"patterns": describe_patterns()}
     if "learned" in grid.detectors:
-        described |= {"redactor": RedactorRecipe().digest, "detectors": grid.detectors}
+        from sugarbush.redactor import Recipe  # an optional package
+
+        described |= {"redactor": Recipe().digest, "detectors": grid.detectors}
     return described
 
 

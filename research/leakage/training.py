@@ -24,9 +24,11 @@ from sugarbush.training import (
     Checkpoints,
     Example,
     Mechanism,
+    OrdinaryTraining,
     Performance,
     PublicPass,
     Screened,
+    Training,
     bayesian,
     make_public_policy,
     make_schedule,
@@ -130,11 +132,13 @@ def _on_public(model: Any, trial: LeakageTrial) -> Trained:
         train_on_public(
             model,
             trial.rehearsal,
-            learning=learning_at(trial.training.learning_rate),
-            epochs=1,
-            batch_size=trial.training.batch_size,
-            micro_batch_tokens=MICRO_BATCH_TOKENS,
-            bfloat16=False,
+            training=OrdinaryTraining(
+                learning=learning_at(trial.training.learning_rate),
+                epochs=1,
+                batch_size=trial.training.batch_size,
+                micro_batch_tokens=MICRO_BATCH_TOKENS,
+                bfloat16=False,
+            ),
             seed=seed_of(trial.point.seed, "epoch", epoch),
         )
     return Trained(model=model, noise=0.0, epsilon=0.0, delta=trial.grid.delta)
@@ -146,11 +150,13 @@ def _ordinarily(model: Any, trial: LeakageTrial) -> Trained:
     train_without_privacy(
         model,
         trial.units(texts),
-        learning=learning_at(trial.training.learning_rate),
-        epochs=trial.training.epochs,
-        batch_size=trial.training.batch_size,
-        micro_batch_tokens=MICRO_BATCH_TOKENS,
-        bfloat16=False,
+        training=OrdinaryTraining(
+            learning=learning_at(trial.training.learning_rate),
+            epochs=trial.training.epochs,
+            batch_size=trial.training.batch_size,
+            micro_batch_tokens=MICRO_BATCH_TOKENS,
+            bfloat16=False,
+        ),
         seed=trial.point.seed,
         session=trial.session,
     )
@@ -202,9 +208,11 @@ def _by_crt(model: Any, trial: LeakageTrial) -> Trained:
 
 def _noisy(trial: LeakageTrial, mechanism: Mechanism) -> dict[str, Any]:
     return {
-        "mechanism": mechanism,
-        "learning": learning_at(trial.training.noisy_learning_rate),
-        "performance": PERFORMANCE,
+        "training": Training(
+            mechanism=mechanism,
+            learning=learning_at(trial.training.noisy_learning_rate),
+            performance=PERFORMANCE,
+        ),
         "probe": probe_examples(len(trial.start.tokenizer), max_length=trial.start.context),
         "checkpoints": Checkpoints(trial.scratch / "checkpoints"),
         "session": trial.session,

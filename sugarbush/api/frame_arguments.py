@@ -1,4 +1,4 @@
-"""The arguments of `prepare` and `synthesize` that describe a frame."""
+"""The arguments of `prepare` and `profile` that describe a frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from sugarbush.api.ledgers import state_folder
+from sugarbush.api.ledgers import require_privacy, state_folder
 from sugarbush.api.schemas import SchemaLike, open_schema
 from sugarbush.arguments import (
     ArrowFrame,
@@ -19,6 +19,7 @@ from sugarbush.arguments import (
     require_texts,
 )
 from sugarbush.data.reading import require_column
+from sugarbush.data.schema import Schema
 from sugarbush.data.shapes.interface import Shape, ShapeError
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.generators.interface import GeneratorSettings
@@ -26,6 +27,11 @@ from sugarbush.pipeline.in_memory import Corpus, prepare_corpus
 from sugarbush.pipeline.in_memory_settings import settings_of_frame
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.run.settings import ProjectSettings
+from sugarbush.run.usable_inputs import (
+    require_edited_schema,
+    require_packages,
+    require_usable_inputs,
+)
 
 A_GENERATOR = 'sb.OpenAI(model="my-model")'
 
@@ -34,7 +40,7 @@ A_GENERATOR = 'sb.OpenAI(model="my-model")'
 class FrameArguments:
     """A private frame, its columns, and everything that `prepare` needs beside the schema.
 
-    `synthesize` explains the arguments. Raises ParamsError or InputError for a wrong argument.
+    `prepare` explains the arguments. Raises ParamsError or InputError for a wrong argument.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -49,16 +55,11 @@ class FrameArguments:
 
     def __post_init__(self) -> None:
         require_kind("the corpus", self.frame, pd.DataFrame, "a pandas DataFrame")
-        require_kind("privacy", self.privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+        require_privacy(self.privacy)
         # `prepare_corpus` requires the columns of the text, which the schema may name.
         for argument, column in (("user", self.user), ("record_id", self.record_id)):
             if column is not None:
                 require_column(self.frame, column, asked_by=argument)
-        if not self.privacy.dataset:
-            raise ParamsError(
-                "privacy: sb.Privacy needs dataset=, the name of the ledger. Corpora about the "
-                'same people need the same name, for example sb.Privacy(dataset="letters")'
-            )
         if self.generator is not None:
             require_kind("generator", self.generator, GeneratorSettings, A_GENERATOR)
 
@@ -77,6 +78,7 @@ class FrameArguments:
     def prepared(self, schema: SchemaLike) -> Corpus:
         """Read, check and split the frame, and extract the attributes of its records."""
         settings, opened = self.project_settings(), open_schema(schema)
+        _require_usable(settings, opened)  # before the frame is read
         donated = self.donated_frame(opened.shape)
         if opened.asked_of_llm:
             raise ParamsError(
@@ -99,3 +101,15 @@ class FrameArguments:
             return pd.DataFrame([shape.parse(text) for text in texts], columns=list(shape.types))
         except ShapeError as error:
             raise InputError(f"donated: a text {error}") from None
+
+
+def _require_usable(settings: ProjectSettings, schema: Schema) -> None:
+    """Raise an error if no release can be good, whatever the method is.
+
+    `synthesize` knows the method. It refuses a missing generator.
+    """
+    require_packages(settings, Path())
+    if "provider" in settings.generator.model_fields_set:
+        require_usable_inputs(settings, schema, source="the schema")
+    else:
+        require_edited_schema(settings, schema, source="the schema")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sugarbush.arguments import names_arguments
+from sugarbush.arguments import names_arguments, require_kind
 from sugarbush.errors import ParamsError
 from sugarbush.paths import named_state, state_root
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.remarks import DIFFERENT_SETTING
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
 
 
@@ -57,24 +59,59 @@ def state_folder(state: Path | str | None) -> Path:
     return state_root(Path()) if state is None else named_state(Path(), state)
 
 
+def require_privacy(privacy: object) -> PrivacySettings:
+    """Return `privacy`, checked again, because `model_copy` checks nothing.
+
+    Raises ParamsError for another type, and without the name of a ledger.
+    """
+    require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+    assert isinstance(privacy, PrivacySettings)
+    if not privacy.dataset:
+        raise ParamsError(
+            "privacy: sb.Privacy needs dataset=, the name of the ledger. Corpora about the "
+            'same people need the same name, for example sb.Privacy(dataset="letters")'
+        )
+    return PrivacySettings(**dict(privacy))
+
+
+def require_unit_of_a_record(privacy: PrivacySettings, *, record: str) -> None:
+    """Raise ParamsError if the unit is a user. `record` says what the function protects."""
+    if privacy.unit is not Unit.RECORD:
+        raise ParamsError(
+            f"privacy.unit is user, but this function protects {record}. Set `privacy.unit: record`"
+        )
+
+
+def ledger_of(
+    privacy: PrivacySettings, *, state: Path | str | None, user_column: str | None = None
+) -> Ledger:
+    """Open the ledger of `privacy.dataset`, with all that `privacy` says about it."""
+    different = privacy.different_from
+    return Ledger(
+        state_folder(state),
+        dataset=privacy.dataset,
+        purpose=privacy.purpose.value,
+        unit=privacy.unit,
+        cap=privacy.cap,
+        delta=privacy.delta,
+        user_column=user_column,
+        different_from=different,
+        assumes={DIFFERENT_SETTING: different} if different else {},
+    )
+
+
 def open_session(
-    dataset: str,
+    privacy: PrivacySettings,
     *,
     stage: str,
-    cap: float | None,
-    delta: float,
     state: Path | str | None,
     user_column: str | None = None,
-    records_per_unit: int = 1,
 ) -> PrivacySession:
-    """Open a session on values of the caller. With `user_column`, its unit is a user with at most
-    `records_per_unit` values."""
-    unit = Unit.RECORD if user_column is None else Unit.USER
+    """Open a session on values of the caller. With the unit user, a user has at most
+    `privacy.records_per_user` values."""
     return PrivacySession(
-        ledger=open_ledger(
-            dataset, cap=cap, delta=delta, unit=unit, user_column=user_column, state=state
-        ),
+        ledger=ledger_of(privacy, state=state, user_column=user_column),
         stage=stage,
-        run=digest_of(stage=stage, dataset=dataset),
-        records_per_unit=records_per_unit,
+        run=digest_of(stage=stage, dataset=privacy.dataset),
+        records_per_unit=privacy.records_per_user,
     )

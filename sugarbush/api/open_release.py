@@ -63,10 +63,10 @@ def open_release(release: str | Path) -> pd.DataFrame:
 
 
 def _left_out(file: File) -> list[str]:
-    """Return the columns that no outlet gives out, for the texts that a stage wrote."""
+    """Return the columns that are not published, for the texts that a stage wrote."""
     if isinstance(file, RemotePath) or not (file.parent / "labels.json").exists():
         return []
-    from sugarbush.quality.public_quality import given_labels  # slow to import
+    from sugarbush.release.figures import given_labels  # slow to import
 
     with _reading(file):
         return sorted(columns_left_out(given_labels(file.parent)))

@@ -22,8 +22,7 @@ from sugarbush.html_table import html_table
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import Spending, spending_of
-from sugarbush.profiling.release import Profile as ProfileValues
-from sugarbush.profiling.release import interval
+from sugarbush.profiling.release import ReleasedProfile, interval
 from sugarbush.profiling.view import profile_frame, share_tables
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ class Profile:
     """A released profile of a corpus: everything in it may be published.
 
     `frame` has the shares of values, words, and rules of form, each with the 95% interval of its
-    noise. `schema()` is a schema for `synthesize`, which counts the charges of the profile.
+    noise. `schema()` is a schema for `prepare`, and `synthesize` counts the charges of the profile.
     """
 
-    values: ProfileValues = field(repr=False)
+    values: ReleasedProfile = field(repr=False)
     _ledger: Ledger = field(repr=False)
     form: TextForm | None = field(default=None, repr=False)
 
@@ -140,7 +139,7 @@ def profile(
     `columns` are the columns whose values are counted; None counts all columns of the frame except
     the text, the user and the id, so their names must be public. `privacy.epsilon` limits a later
     release together with this profile, and the profile is refused before the first draw if the cap
-    does not allow both. The other arguments are those of `synthesize`. The profile reads the
+    does not allow both. The other arguments are those of `prepare`. The profile reads the
     training part of the frame only. Raises ParamsError, InputError or BudgetExceededError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile

@@ -60,7 +60,8 @@ class Release:
         The card describes the ledger as it is at the moment of the access, so it also counts what
         was charged on the dataset after this run. Raises LedgerError if the ledger is not there.
         """
-        return self._finished.card()
+        card = self._finished.card()
+        return None if card is None else card.to_json()
 
     @property
     def epsilon(self) -> float:
@@ -69,7 +70,8 @@ class Release:
         It counts all charges on the dataset so far, because this release may be chosen among
         several. `epsilon_of_this_run` is that of this run alone.
         """
-        return math.inf if (card := self.card) is None else float(card["promise"]["epsilon"])
+        card = self._finished.card()
+        return math.inf if card is None else card.promise.epsilon
 
     @property
     def epsilon_of_this_run(self) -> float:
@@ -91,7 +93,8 @@ class Release:
         is now. Raises ParamsError if the folder is not empty. Raises PrivacyError if the method has
         no DP guarantee. Raises LedgerError if the ledger is not there.
         """
-        from sugarbush.report.card import card_files, release_card
+        from sugarbush.report.card_files import card_files
+        from sugarbush.report.card_values import release_card
         from sugarbush.report.downloads import downloads_in_folder
 
         target, facts = Path(folder), self._facts()
@@ -173,7 +176,8 @@ class Release:
         `report().save("report.html")` writes it. Raises PrivacyError if the method has no DP
         guarantee.
         """
-        from sugarbush.report.card import card_files, release_card
+        from sugarbush.report.card_files import card_files
+        from sugarbush.report.card_values import release_card
         from sugarbush.report.downloads import LINES, PARQUET, TEXTS, downloads_inside
         from sugarbush.report.notebook import ReportPage
 

@@ -12,13 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from sugarbush.api.ledgers import open_session
+from sugarbush.api.ledgers import open_session, require_privacy, require_unit_of_a_record
 from sugarbush.api.schemas import SchemaLike, open_schema
 from sugarbush.arguments import (
     ArrowFrame,
     names_arguments,
     pandas_frame,
-    require_promise,
     type_name,
 )
 from sugarbush.data.cells import Listing, cells_of, is_missing, text_of
@@ -33,6 +32,8 @@ from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
 from sugarbush.release.folders import frame_of_values, values_of
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
@@ -46,24 +47,22 @@ def dp_table(
     frame: pd.DataFrame | ArrowFrame,
     *,
     schema: SchemaLike,
-    epsilon: float,
-    delta: float,
-    dataset: str,
-    cap: float | None = None,
+    privacy: PrivacySettings,
     engine: str = "sugarbush",
     seed: int = 1,
     state: Path | str | None = None,
 ) -> Released[pd.DataFrame]:
     """Synthesize a table that resembles `frame`, with AIM, under differential privacy.
 
-    Guarantee: (epsilon, delta)-DP per row, under add/remove adjacency. The cost is charged to the
-    ledger of `dataset` before any noise is drawn. Each attribute of `schema` is read from its
-    `column` of the frame, which contains the values as they are, such as texts or numbers. The
-    result has one column per attribute, with values of `Attribute.domain`, and its number of rows
-    is a DP estimate. A column is numeric if all listed values are numbers. An attribute with a type
-    has numbers or dates, uniform in the bins. Rows that cannot obey the rules of the schema are
-    left out, and `attrs["rows_that_broke_a_rule"]` is their number. The ledger cannot recognise the
-    same table under another `dataset` name, because a table has no fingerprint.
+    Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP per row, under add/remove adjacency. The cost
+    is charged to the ledger of `privacy.dataset` before any noise is drawn. Each attribute of
+    `schema` is read from its `column` of the frame, which contains the values as they are, such as
+    texts or numbers. The result has one column per attribute, with values of `Attribute.domain`,
+    and its number of rows is a DP estimate. A column is numeric if all listed values are numbers.
+    An attribute with a type has numbers or dates, uniform in the bins. Rows that cannot obey the
+    rules of the schema are left out, and `attrs["rows_that_broke_a_rule"]` is their number. The
+    ledger cannot recognise the same table under another `dataset` name, because a table has no
+    fingerprint.
 
     Raises SchemaError for an attribute without a column, and if no row has one of the values of an
     attribute. Raises ParamsError for an engine that is not installed, and InputError for a missing
@@ -82,8 +81,8 @@ def dp_table(
     ...     {"name": "stars", "column": "stars", "bins": [2, 4]},
     ...     {"name": "product", "column": "product", "values": ["lamp", "chair"]}]}
     >>> with tempfile.TemporaryDirectory() as state:
-    ...     table = sb.dp_table(frame, schema=schema, epsilon=1.0, delta=1e-6, dataset="orders",
-    ...                         state=Path(state))
+    ...     table = sb.dp_table(frame, schema=schema, state=Path(state),
+    ...                         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="orders"))
     >>> list(table.value.columns), "chair" in set(table.value["product"])
     (['stars', 'product'], True)
     """
@@ -91,16 +90,19 @@ def dp_table(
 
     own = _table_schema(schema)
     codes = _table_codes(pandas_frame("frame", frame), own)
-    require_promise(epsilon, delta)
+    privacy = require_privacy(privacy)
+    require_unit_of_a_record(privacy, record="each row")
     try:
         params = SynthesizeMetadataSettings.model_validate({"engine": engine})
     except ValidationError:
         known = ", ".join(name.value for name in Engine)
         raise ParamsError(f"engine: expected one of {known} (got {engine!r})") from None
     plan = make_plan(
-        [BudgetRequest(name=METADATA, share=1.0, count=0)], epsilon=epsilon, delta=delta
+        [BudgetRequest(name=METADATA, share=1.0, count=0)],
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
     )
-    session = open_session(dataset, stage="dp_table", cap=cap, delta=delta, state=state)
+    session = open_session(privacy, stage="dp_table", state=state)
     table = synthesize_table(
         Private(codes),
         own.domain,
@@ -128,20 +130,16 @@ def private_histogram(
     values: Iterable[Any],
     *,
     categories: Sequence[Any],
-    epsilon: float,
-    delta: float,
-    dataset: str,
-    cap: float | None = None,
+    privacy: PrivacySettings,
     user: str | None = None,
-    records_per_unit: int = 1,
     state: Path | str | None = None,
 ) -> Released[pd.Series[int]]:
     """Count the values in each category, with noise. A count may be negative.
 
-    Guarantee: (epsilon, delta)-DP by the discrete Gaussian mechanism, for adding or removing one
-    value. With `user`, the guarantee is for adding or removing one user with at most
-    `records_per_unit` values. `user` is the name of the user column in the ledger, and the ledger
-    then has the unit user. The cost is charged to the ledger of `dataset` before the noise is
+    Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP by the discrete Gaussian mechanism, for
+    adding or removing one value. If `privacy.unit` is user, the guarantee is for adding or removing
+    one user with at most `privacy.records_per_user` values, and the ledger needs `user`, the name
+    of the user column. The cost is charged to the ledger of `privacy.dataset` before the noise is
     drawn. `categories` are public and distinct. A value has a category as a cell has a listed value
     in `dp_table`: 1, 1.0 and "1" are the same, a date is 2024-05-01, and case and surplus spaces do
     not matter. None is a category for missing values. A value outside `categories` is counted in
@@ -153,42 +151,33 @@ def private_histogram(
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
     ...     counts = sb.private_histogram(["a", "b", "a"] * 100, categories=["a", "b", "other"],
-    ...                                   epsilon=1.0, delta=1e-6, dataset="letters",
+    ...                                   privacy=sb.Privacy(epsilon=1, dataset="letters"),
     ...                                   state=Path(state))
     >>> list(counts.value.index)
     ['a', 'b', 'other']
     """
     listing = _listing_of(list(categories))
-    if not 1 <= records_per_unit <= _MOST_RECORDS or records_per_unit % 1:
+    privacy = require_privacy(privacy)
+    if privacy.records_per_user > _MOST_RECORDS:
         raise ParamsError(
-            f"records_per_unit must be a whole number from 1 to {_MOST_RECORDS} "
-            f"(got {records_per_unit})"
+            f"privacy.records_per_user must be at most {_MOST_RECORDS} "
+            f"(got {privacy.records_per_user})"
         )
-    records_per_unit = int(records_per_unit)  # the ledger stores no other type
-    if records_per_unit > 1 and user is None:
+    if (privacy.unit is Unit.USER) != (user is not None):
         raise ParamsError(
-            f"records_per_unit={records_per_unit} is a limit per user. Set user= to the name of "
-            'the user column, for example user="customer"'
+            "a histogram of users needs both `privacy.unit: user` and user=, the name of the user "
+            'column, for example user="customer"'
         )
     if isinstance(values, str | bytes | Mapping | pd.DataFrame):
         raise ParamsError(f"private_histogram needs a list of values, got {type_name(values)}")
-    require_promise(epsilon, delta)
     bins = _bins(cells_of(values), listing)
     plan = make_plan(
         [BudgetRequest(name=LABELS, share=1.0, count=1)],
-        epsilon=epsilon,
-        delta=delta,
-        records_per_unit=records_per_unit,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        records_per_unit=privacy.records_per_user,
     )
-    session = open_session(
-        dataset,
-        stage="private_histogram",
-        cap=cap,
-        delta=delta,
-        state=state,
-        user_column=user,
-        records_per_unit=records_per_unit,
-    )
+    session = open_session(privacy, stage="private_histogram", state=state, user_column=user)
     counts = noisy_histogram(
         Private(bins), size=len(listing.values), stddev=plan.of(LABELS).stddev, session=session
     )

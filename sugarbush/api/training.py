@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from sugarbush import versions
-from sugarbush.api.ledgers import open_ledger, state_folder
-from sugarbush.arguments import names_arguments, require_promise, require_texts
+from sugarbush.api.ledgers import ledger_of, require_privacy, require_unit_of_a_record, state_folder
+from sugarbush.arguments import names_arguments, require_kind, require_texts
 from sugarbush.data.private_store import digest_of_frame
 from sugarbush.data.table_digest import keyed_digest
 from sugarbush.errors import ParamsError
@@ -21,8 +21,10 @@ from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.spending import spending_of
+from sugarbush.training.dpsgd.settings import FineTuning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,64 +50,44 @@ class PrivateModel:
 @names_arguments
 def train_dpsgd(
     texts: Sequence[str],
+    training: FineTuning,
     *,
-    model: str | Path,
     output: str | Path,
-    records: float,
-    epsilon: float,
-    delta: float,
-    dataset: str,
-    epochs: float = 3.0,
-    batch_size: float = 256.0,
-    max_length: int = 128,
-    learning_rate: float = 1e-3,
-    clip_norm: float = 1.0,
-    lora_rank: int | None = None,
-    device: str = "auto",
-    cap: float | None = None,
+    privacy: PrivacySettings,
     state: Path | str | None = None,
 ) -> PrivateModel:
     """Fine-tune a causal language model on private texts with DP-SGD.
 
-    Guarantee: (epsilon, delta)-DP per text, under add/remove adjacency, by the Poisson-subsampled
-    Gaussian mechanism. The cost is charged to the ledger of `dataset` before the first step.
-    `records` is a public estimate of the number of texts. The sampling rate and the number of steps
-    are computed from `records`, never from the true number. `output` is a new folder for weights,
-    tokenizer and model_card.json. A second call with equal texts and arguments continues from the
-    last checkpoint, or restores the finished weights, without a second charge. Other texts or
-    arguments start another run. Raises BudgetExceededError. Raises PrivacyError if the model's
-    gradients cannot be clipped exactly per record. Source: Abadi et al. 2016, Algorithm 1;
-    `docs/decisions/dp-sgd-clipping.md`.
+    Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP per text, under add/remove adjacency, by the
+    Poisson-subsampled Gaussian mechanism. The cost is charged to the ledger of `privacy.dataset`
+    before the first step. The sampling rate and the number of steps are computed from
+    `training.records`, a public estimate, never from the true number of texts. `output` is a new
+    folder for weights, tokenizer and model_card.json. A second call with equal texts and arguments
+    continues from the last checkpoint, or restores the finished weights, without a second charge.
+    Other texts or arguments start another run. Raises BudgetExceededError. Raises PrivacyError if
+    the model's gradients cannot be clipped exactly per record. Source: Abadi et al. 2016, Algorithm
+    1; `docs/decisions/dp-sgd-clipping.md`.
     """
-    from sugarbush.training.fine_tune import FineTuning, fine_tune
+    from sugarbush.training.fine_tune import fine_tune
 
     require_texts("texts", texts)
-    require_promise(epsilon, delta)
+    require_kind("training", training, FineTuning, 'sb.FineTuning(model="gpt2", records=400)')
+    privacy = require_privacy(privacy)
+    require_unit_of_a_record(privacy, record="each text")
     target = Path(output)
     if target.exists() and any(target.iterdir()):
         raise ParamsError(f"{target}: is not empty. Choose another folder")
     folder, private = state_folder(state), tuple(texts)
-    ledger = open_ledger(dataset, cap=cap, delta=delta, state=folder)  # raises ParamsError
-    wanted = FineTuning(
-        model=str(model),
-        records=records,
-        epochs=epochs,
-        batch_size=batch_size,
-        max_length=max_length,
-        learning_rate=learning_rate,
-        clip_norm=clip_norm,
-        lora_rank=lora_rank,
-        device=device,
-    )
+    ledger, dataset = ledger_of(privacy, state=folder), privacy.dataset
     key = state_key(folder)
     table = digest_of_frame(pd.DataFrame({"text": private}), key=key)
     texts_digest = keyed_digest([table], key=key)
     own_key = {
         "version": versions.TRAINING,
         "texts": Snapshots(folder, dataset).of("train_dpsgd: texts", digest=texts_digest),
-        "settings": {**asdict(wanted), "device": None},
-        "epsilon": epsilon,
-        "delta": delta,
+        "settings": {**training.model_dump(), "device": None},
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
     }
     # The store's lock prevents two processes from drawing noise under one charge.
     with (
@@ -116,8 +98,8 @@ def train_dpsgd(
     ):
         trained = fine_tune(
             Private(private),
-            wanted,
-            epsilon=epsilon,
+            training,
+            epsilon=privacy.epsilon,
             session=PrivacySession(
                 ledger=ledger,
                 stage="train_dpsgd",
@@ -131,7 +113,7 @@ def train_dpsgd(
     return PrivateModel(
         folder=target,
         epsilon_of_this_run=trained.value,
-        delta=delta,
+        delta=privacy.delta,
         ledger_ids=trained.ledger_ids,
         _ledger=ledger,
     )

@@ -109,7 +109,7 @@ class Job:
             if self._stopped:
                 return 1
             self._process = subprocess.Popen(
-                run_with_parent.command("sugarbush.cli.main", *command),
+                run_with_parent.command("sugarbush", *command),
                 cwd=self._base,
                 env=os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": _WIDTH},
                 stdin=subprocess.DEVNULL,

@@ -5,11 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar
-
-from rich.console import Console
 
 from sugarbush.app.forms import Form, as_yaml
 from sugarbush.app.jobs import Jobs
@@ -17,12 +14,11 @@ from sugarbush.errors import SugarbushError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.entries import composed_epsilon
+from sugarbush.project.budget import total_after_run
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import planned_line
 from sugarbush.run.settings import FILE, ProjectSettings, value_at
 from sugarbush.settings import has_secret
-
-_WIDTH = 88
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,26 +94,13 @@ class Values:
         return list(self.setting(name) or ())
 
 
-def quiet_console() -> Console:
-    """Return a console for a function of a command whose lines the form does not show."""
-    return Console(file=StringIO())
-
-
-def text_console() -> tuple[Console, StringIO]:
-    """Return a console, and the text that a function of a command prints on it."""
-    text = StringIO()
-    return Console(file=text, width=_WIDTH, color_system=None), text
-
-
 def budget_lines(project: Project) -> list[str]:
     """Say what is spent, what a run plans, and what the cap allows. Charges nothing."""
-    ledger, plan = project.ledger(rehearse=False), project.plan
-    total, cap = ledger.total(), ledger.cap
-    events = [part.event for part in plan.allocations]
-    after = ledger.total(*events)
+    ledger = project.ledger(rehearse=False)
+    total, cap, after = ledger.total(), ledger.cap, total_after_run(project)
     verdict = (
         "This is within the cap."
-        if after <= cap
+        if after.is_within_cap
         else "This is above the cap: the run would be refused before it charges anything."
     )
     return [
@@ -125,7 +108,7 @@ def budget_lines(project: Project) -> list[str]:
         f"spent, at delta {rounded_up(ledger.delta)}, per {ledger.unit}. About "
         f"{rounded_down(max(cap - total, 0.0))} is left.",
         f"A run plans {planned_line(project)}. After it, the total is at most "
-        f"{rounded_up(after)}. {verdict}",
+        f"{rounded_up(after.epsilon)}. {verdict}",
     ]
 
 

@@ -16,7 +16,6 @@ from sugarbush.app.step import (
     Values,
     budget_lines,
     or_message,
-    quiet_console,
 )
 from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
@@ -95,7 +94,7 @@ class DataStep(Step):
     def submit(self, app: App, form: Form) -> str | Question | None:
         action = form.text("action")
         if action == "example" and not app.exists:
-            create_project(app.base, None, quiet_console())
+            create_project(app.base, None)
             return "privacy"
         if not form.text(_FILE):
             raise ParamsError(f"{_FILE}: name your file, for example /data/letters.csv")
@@ -210,7 +209,7 @@ def _create(app: App, form: Form, user_column: str | None) -> None:
         "donated": None if donated is None else Path(donated),
         "columns": ",".join(form.all("profile.columns")),  # "": a profile counts no column
     }
-    create_project(app.base, _own_data(form, given), quiet_console())
+    create_project(app.base, _own_data(form, given))
 
 
 class PrivacyStep(Step):

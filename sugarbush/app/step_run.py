@@ -20,11 +20,12 @@ from sugarbush.app.step import (
 )
 from sugarbush.errors import ParamsError, SugarbushError
 from sugarbush.paths import Roots
-from sugarbush.pipeline.own_charges import spending_of_project
-from sugarbush.pipeline.stages.fingerprint import has_old_card
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.project.profiles import PAGE
 from sugarbush.quality.judge import read_verdicts
+from sugarbush.release.card_state import has_old_card
+from sugarbush.release.own_charges import spending_of_release
+from sugarbush.report.card import CARD_FILE, read_card
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.run.context import Project
 from sugarbush.settings import SECRET, has_secret, meanings
@@ -82,7 +83,7 @@ class ReportStep(Step):
 
     def context(self, app: App, form: Form | None) -> dict[str, Any]:
         roots = Roots(app.base)
-        card_file = roots.published / "release_card.json"
+        card_file = roots.published / CARD_FILE
         names = ("index.html", "release_card.md", "release_card.json", PAGE)
         context: dict[str, Any] = {
             "pages": [name for name in names if (roots.published / name).exists()],
@@ -93,15 +94,17 @@ class ReportStep(Step):
             "is_old": False,
         }
         if card_file.exists():
-            card = json.loads(card_file.read_text(encoding="utf-8"))
+            card = read_card(card_file)
             context["card"] = {
-                "heading": "" if card["publishable"] else card["heading"],
-                "statement": card["promise"]["statement"],
-                "other": card["promise"]["in_other_words"] or "",
+                "heading": "" if card.publishable else card.heading,
+                "statement": card.promise.statement,
+                "other": card.promise.in_other_words or "",
             }
             project = app.project()
             context["verdicts"] = read_verdicts(roots)
-            context["is_old"] = has_old_card(project)
+            context["is_old"] = has_old_card(
+                project.roots, project.settings.privacy, project.ledger()
+            )
             context["spent"] = or_message(_spent_lines, project)
         return context
 
@@ -111,13 +114,14 @@ class ReportStep(Step):
 
 def _spent_lines(project: Project) -> list[str]:
     """Say what the release and its dataset spent, by the ledger as it is now."""
-    ledger, spending = project.ledger(rehearse=False), spending_of_project(project)
+    ledger = project.ledger(rehearse=False)
+    spending = spending_of_release(project.roots, project.settings.released, ledger)
     total = rounded_up(ledger.total() if spending is None else spending.total)
     lines = [f"All charges of the dataset: epsilon {total} of a cap of {rounded_up(ledger.cap)}."]
     return lines if spending is None else [f"The release: {spending.line()}.", *lines]
 
 
-class _Answer(NamedTuple):
+class _PublicationField(NamedTuple):
     """A field of the section `publication`."""
 
     name: str
@@ -180,7 +184,7 @@ class PublishStep(Step):
         return self.name
 
 
-def _answers() -> Iterator[_Answer]:
+def _answers() -> Iterator[_PublicationField]:
     """Yield the fields of the section, in its order."""
     texts = {each.name: each.text for each in meanings(PublicationSettings())}
     for name, field in PublicationSettings.model_fields.items():
@@ -195,7 +199,7 @@ def _answers() -> Iterator[_Answer]:
             kind = "date"
         label = _LABELS.get(name, name.replace("_", " ").capitalize())
         meaning = texts[name].replace("null: ", "empty: ")
-        yield _Answer(name, label, meaning, kind, get_args(literal) if literal else ())
+        yield _PublicationField(name, label, meaning, kind, get_args(literal) if literal else ())
 
 
 def _submitted(form: Form) -> Iterator[tuple[str, Any]]:

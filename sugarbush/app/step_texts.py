@@ -6,7 +6,7 @@ import os
 from typing import Any, ClassVar
 
 from sugarbush.app.forms import Form, save
-from sugarbush.app.step import App, Question, Step, Values, text_console
+from sugarbush.app.step import App, Question, Step, Values
 from sugarbush.attributes.placeholders import placeholders
 from sugarbush.data.schema import load_schema
 from sugarbush.data.settings import is_in_example
@@ -15,7 +15,7 @@ from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.paths import atomic_file, find_input
 from sugarbush.profiling.requests import form_of_project
 from sugarbush.project.check import example_is_made
-from sugarbush.project.estimate import show_estimate
+from sugarbush.project.estimate import NAMES, EstimatePart, estimate_run
 from sugarbush.run.settings import ProjectSettings
 
 _SOURCES = "generator.pool.sources"
@@ -194,19 +194,18 @@ class EstimateStep(Step):
 
     def context(self, app: App, form: Form | None) -> dict[str, Any]:
         project = app.project()
-        problem, text = "", ""
+        problem, parts = "", list[EstimatePart]()
         if example_is_made(project):
-            console, output = text_console()
             try:
-                show_estimate(project, console)
-                text = output.getvalue().rstrip()
+                parts = list(estimate_run(project))
             except SugarbushError as error:
                 problem = str(error)
         generator = project.settings.generator
         return {
             "provider": generator.provider,
             "endpoint": getattr(generator.chosen.endpoint, "address", None),
-            "estimate": text,
+            "estimate": parts,
+            "names": NAMES,
             "problem": problem,
             "is_made": example_is_made(project),
         }

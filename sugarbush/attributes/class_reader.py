@@ -1,11 +1,11 @@
-"""A reader of labels that noisy sums of embeddings by class teach.
+"""Reads labels with noisy sums of embeddings by class.
 
 Linear discriminant analysis: the texts of a value are normal around the mean of this value, with
 one covariance for all values. The covariance comes from public texts. The mean of a value comes
-from its noisy sum and its DP count, and is drawn to the mean of all values where noise dominates.
-The public texts then refine the means: expectation and maximisation in turn, with values as
-frequent as the DP counts say. All texts together count as much as 200 records without noise, and at
-most twice as much as the sums. Guarantee: post-processing of released values.
+from its noisy sum and its DP count, and is shrunk towards the mean of all values where noise
+dominates. The public texts then refine the means by expectation maximisation, with the DP counts as
+the frequencies of the values. All texts together have the weight of 200 records without noise, and
+at most twice the weight of the sums. Guarantee: post-processing of released values.
 
 Source of the refinement: Nigam, McCallum, Thrun, Mitchell 2000, "Text Classification from Labeled
 and Unlabeled Documents using EM" (their EM-lambda).
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.class_sums import ClassSums, directions
+from sugarbush.embedding.class_sums import ClassSums, directions
 
 _BETWEEN = 0.03  # variance between the means of values, as a fraction of the variance of texts
 _DIRECTION = 0.4  # weight of the variance of texts in a direction
@@ -55,7 +55,7 @@ class ClassReader:
         """Return the reader of an attribute, or None without sums.
 
         `counts` (k,) are the DP counts of its values, `other` last. `public` (n, d) are embeddings
-        of released texts, whose covariance is that of the records.
+        of released texts. Their covariance is used for the records.
         """
         noisy = sums.of(column)
         if noisy is None or len(public) < 2:
@@ -93,7 +93,7 @@ class ClassReader:
     def log_likelihoods(self, embeddings: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return the log-likelihood of each value, up to a constant of the text: `(n, k)`.
 
-        It is 0 for `other`, whose records have no sum.
+        It is 0 for `other`, because `other` has no sum.
         """
         listed = self._scores(directions(embeddings, self.centre) @ self.axes)
         return np.pad(listed, ((0, 0), (0, 1)))
@@ -123,7 +123,7 @@ def choose_weights(
     labels: NDArray[np.int64],
     log_prior: NDArray[np.float64],
 ) -> Weights:
-    """Return the weights of two log-likelihoods (m, k) that make public labels (m,) the likeliest.
+    """Return the weights of two log-likelihoods (m, k) that fit public labels (m,) best.
 
     A weight of 0 leaves a source out, so the labels decide which source reads better. Without
     labels, both count.

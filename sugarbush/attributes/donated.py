@@ -21,7 +21,7 @@ from sugarbush.attributes.zero_shot import (
     read_by_others,
     zero_shot_readers,
 )
-from sugarbush.data.private_store import Records, labels_of, records_of
+from sugarbush.data.private_store import PreparedRecords, labels_of, records_of
 from sugarbush.data.schema import Schema
 from sugarbush.generators.interface import Embed
 
@@ -56,7 +56,7 @@ class DonatedCodes:
 
 
 def codes_of(
-    records: Records,
+    records: PreparedRecords,
     *,
     schema: Schema,
     embed: Embed,

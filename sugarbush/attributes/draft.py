@@ -123,7 +123,7 @@ def descriptions_comment(attribute: Attribute) -> str:
 
 
 def is_unclear(value: str) -> bool:
-    """Return whether a writer who sees a value alone may not know what it means.
+    """Return whether the meaning of a value may be unclear without a description.
 
     Such a value has at most two letters, no vowel, no letter at all, joined words, or it says that
     there is no value.
@@ -185,10 +185,10 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
 
 
 def attributes_of_record(schema: Mapping[str, Any], *, column: str | None) -> tuple[Attribute, ...]:
-    """Return the attributes that a public JSON Schema tells: its enums, booleans and ranges.
+    """Return attributes for the enums, booleans and ranges of a public JSON Schema.
 
     Only properties at the top of the record become attributes. Numbers need a minimum and a
-    maximum, of which the quarters become bins.
+    maximum. The quarters of this range become bins.
     """
     attributes = []
     for name, declared in schema["properties"].items():

@@ -5,16 +5,16 @@ Three public facts decide a label:
 
     the text              a JSON record contains the values of its properties. Keywords and
                           zero-shot descriptions read a text as they read a record. For all other
-                          attributes, a classifier is trained on the donated examples, and noisy
-                          sums of the records' embeddings by class teach another one (without
-                          donated examples, only where requests tell nothing). `read_from`
+                          attributes, a classifier is trained on the donated examples. Another one
+                          learns from noisy sums of the records' embeddings by class (without
+                          donated examples, only if requests give no information). `read_from`
                           limits each of them to one part of the text, such as one role
-    the request           counts as much as requests and texts agree. It counts nothing for a pool,
-                          whose texts are older than the requests. If nothing else reads an
-                          attribute, the texts of its requests teach a classifier that reads the
-                          texts whose request left the attribute open
-    the DP table          its counts of values are the prior of the classifier, if there is a table,
-                          and labels are as frequent as they say
+    the request           its weight follows from the agreement of requests and texts. The weight
+                          is 0 for a pool, because its texts existed before the requests. If nothing
+                          else reads an attribute, a classifier learns from the texts with a
+                          request, and reads the texts without one
+    the DP table          its counts of values are the prior of the classifier, if there is a table.
+                          The frequencies of the labels follow these counts
 
 Guarantee: post-processing. Inputs are released texts, released tables and public examples, so the
 labels cost no budget. Source of the estimate of agreement: Cohen 1960 (kappa), corrected for the
@@ -35,8 +35,8 @@ from sugarbush.attributes.class_reader import SUMS_ALONE, ClassReader, choose_we
 from sugarbush.attributes.extract import by_keywords, without_part
 from sugarbush.attributes.released_values import states_value
 from sugarbush.attributes.zero_shot import ZeroShotReader
-from sugarbush.data.class_sums import ClassSums
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.generators.interface import Embed
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ class ReadAttribute:
 
     `source` is `record` (a property of a JSON record), `keywords`, `zero_shot`, `class_sums` (noisy
     sums of the records, with or without donated examples), `donated` (a classifier), `request` (no
-    example has a label, so the requested values stand unverified, and so do the values of texts
-    that requests left open), or `nothing`. `examples` is the number of donated examples with a
-    label, and `accuracy` the share of them that the classifier reads right in cross-validation.
+    example has a label, so nothing verifies the requested values, or the values of texts that
+    requests left open), or `nothing`. `examples` is the number of donated examples with a label,
+    and `accuracy` the share of them that the classifier reads right in cross-validation.
     `requested` is the number of texts for which a value was requested, and `shown` the share of
     these texts that have this value. Both shares are None if nothing verifies them: without a
     classifier, or if sums alone read. `guessed` is true if the classifier reads the donated
     examples no better than chance. `wrong` is true if the records show that its labels are wrong
-    (`quality.true_labels`). Then no outlet gives them out as labels.
+    (`report.true_labels`). Then no function publishes them as labels.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Labels:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The attributes that are not given out as labels, because their labels are wrong."""
+        """The attributes without published labels, because their labels are wrong."""
         return tuple(each.name for each in self.attributes if each.wrong)
 
     def without(self, names: Sequence[str]) -> Labels:
@@ -125,7 +125,7 @@ class Labels:
 
     @property
     def given_codes(self) -> NDArray[np.int64]:
-        """The codes (n, d) that are given out: UNREAD for an attribute that is left out."""
+        """The published codes (n, d): UNREAD for an attribute that is left out."""
         wrong = [each.wrong for each in self.attributes]
         return np.where(wrong, UNREAD, self.codes) if any(wrong) else self.codes
 
@@ -175,10 +175,9 @@ class LabelReader:
 
     `readers` are the zero-shot readers of the records. `abstain` is their threshold. `counts` maps
     an attribute to its released DP counts, `(values,)`; the map may be empty. `requests_tell` says
-    whether a generator wrote the texts for the requests. If it is false, a text has the value that
-    the classifier reads, because the examples of a prompt chose the text and taught the classifier:
-    agreement with the request would count twice. `class_sums` are released sums of the records'
-    embeddings by class.
+    whether a generator wrote the texts for the requests. If it is false, the classifier alone
+    decides: the same examples chose the text and trained the classifier, so its agreement with the
+    request is no evidence. `class_sums` are released sums of the records' embeddings by class.
     """
 
     schema: Schema
@@ -218,7 +217,7 @@ class LabelReader:
         """Return the labels of `texts` (n). `requested` (n, d) are the requested codes, or -1.
 
         `values` (n, d) are the numbers and dates that the prompts showed, or NaN. A text that
-        states this value has its bin, unless texts are older than the requests.
+        states this value gets its bin, unless texts were not written for the requests.
         """
         n, schema = len(texts), self.schema
         codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
@@ -303,8 +302,8 @@ class LabelReader:
         """Return the codes of the texts without a request, read like the texts with one.
 
         `requested` (n,) are the requested codes, and `vectors` (n, dim) the embeddings of all
-        texts. A request for `other` teaches it only if the prompt said it. If only one value is
-        known, every text has it.
+        texts. A request for `other` trains the classifier only if the prompt stated it. If only one
+        value is known, every text has it.
         """
         bucket, is_open = len(attribute.domain) - 1, requested == UNREAD
         teaches = ~is_open & ((requested != bucket) | bool(attribute.excluded))
@@ -409,8 +408,8 @@ class LabelReader:
 @dataclass(frozen=True, kw_only=True)
 class _Quality:
     """The quality of a classifier in cross-validation. `kappa` is the accuracy above chance, and
-    `error` the standard error of kappa. `temperature` makes its probabilities likely. `expected`
-    says that the classifier graded itself, because there are too few examples."""
+    `error` the standard error of kappa. `temperature` calibrates its probabilities. `expected` is
+    true if the classifier estimated its own quality, because there are too few examples."""
 
     accuracy: float
     kappa: float
@@ -426,7 +425,7 @@ class _Quality:
 
     @property
     def is_above_chance(self) -> bool:
-        """Whether texts tell the attribute at all. If not, requests cannot be verified."""
+        """Whether texts show the attribute at all. If not, requests cannot be verified."""
         return self.kappa > 2 * self.error
 
 
@@ -478,8 +477,8 @@ class _Classifier:
     ) -> NDArray[np.float64]:
         """Return the probability of each value, `(n, k)`.
 
-        The temperature makes the classifier as sure as it is right, before the DP counts replace
-        its prior. Source: temperature scaling, Guo et al. 2017, Section 4.2.
+        The temperature makes the confidence match the accuracy, before the DP counts replace the
+        prior. Source: temperature scaling, Guo et al. 2017, Section 4.2.
         """
         posterior = np.zeros((len(embedded), len(self.factors)))
         if len(embedded):
@@ -513,7 +512,7 @@ def _others(
     attribute: Attribute,
     embed: Embed,
 ) -> Others:
-    """Return the examples of each fold, with a classifier that the other folds taught."""
+    """Return the examples of each fold, with a classifier that was trained on the other folds."""
     fold = folds(texts)
     return [
         (
@@ -572,7 +571,7 @@ def _log_prior(counts: NDArray[np.float64] | None) -> NDArray[np.float64]:
 
 
 def _temperature(likely: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-    """Return the temperature with which probabilities (n, k) make `labels` the likeliest."""
+    """Return the temperature with which probabilities (n, k) fit `labels` best."""
 
     def loss(temperature: float) -> float:
         logs = np.log(likely) / temperature
@@ -629,12 +628,12 @@ def in_proportion(
     likely: NDArray[np.float64], counts: NDArray[np.float64] | None
 ) -> NDArray[np.int64]:
     """Return a value (n,) for each row of `likely` (n, k), so that values are as frequent as in
-    `counts` (k,), as far as probabilities allow. Without counts, return the likeliest values.
+    `counts` (k,), as far as probabilities allow. Without counts, return the most likely values.
 
-    The likeliest value of each text is the commonest one too often, so rare values would be missing
-    in a training set. The log-probability of each value is raised or lowered by one number for all
-    texts (Sinkhorn's iteration, with the temperature going to 0). The numbers of two values differ
-    by at most log(100): a value is never chosen for a text where another one is 100 times as
+    The most likely value of a text is too often the most common value, so rare values would be
+    missing in a training set. The log-probability of each value is raised or lowered by one number
+    for all texts (Sinkhorn's iteration, with the temperature going to 0). The numbers of two values
+    differ by at most log(100): a value is never chosen for a text where another one is 100 times as
     likely.
 
     >>> in_proportion(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([5.0, 5.0])).tolist()
@@ -665,8 +664,9 @@ def raking_weights(
     """Return weights (n,) of mean 1, so that weighted counts of `codes` (n, d) come near `counts`.
 
     The weights of one attribute after the other are scaled to its DP counts (raking; Deming and
-    Stephan 1940). A value without a text cannot be repaired. Before the last scaling to mean 1,
-    every weight is between 1/4 and 4, so that no text dominates. Guarantee: post-processing.
+    Stephan 1940). For a value that no text has, weights cannot help. Before the last scaling to
+    mean 1, every weight is between 1/4 and 4, so that no text dominates. Guarantee:
+    post-processing.
     """
     weights = np.ones(len(codes))
     for _ in range(_RAKING_ROUNDS if len(codes) else 0):

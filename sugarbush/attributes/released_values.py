@@ -1,6 +1,6 @@
 """Decides the numbers and dates of released texts.
 
-A text has the number or the date that it says, in this order:
+The number or date of a text comes from the first source that exists:
 
     1. the value that the prompt showed, if the text says it, and it is in the bin that was read
     2. the only value in the text that is in this bin

@@ -16,7 +16,7 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses
-from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
+from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, Training, train
 
 _CLIP_NORM = 0.1  # far below the norm of a canary's gradient, so that every gradient is clipped
 _LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
@@ -51,16 +51,18 @@ def train_on_canaries(
     train(
         model,
         units,
-        mechanism=Mechanism(
-            rate=1.0,
-            steps=steps,
-            repeatable_steps=0,
-            noise_multiplier=noise_multiplier,
-            clip_norm=_CLIP_NORM,
-            expected_batch_size=attacker.batch_size,
+        training=Training(
+            mechanism=Mechanism(
+                rate=1.0,
+                steps=steps,
+                repeatable_steps=0,
+                noise_multiplier=noise_multiplier,
+                clip_norm=_CLIP_NORM,
+                expected_batch_size=attacker.batch_size,
+            ),
+            learning=_LEARNING,
+            performance=Performance(micro_batch_tokens=2**14, checkpoint_every=steps),
         ),
-        learning=_LEARNING,
-        performance=Performance(micro_batch_tokens=2**14, checkpoint_every=steps),
         probe=[_example(0, 0), _example(1, 0, 0)],
         checkpoints=Checkpoints(folder),
         session=session,

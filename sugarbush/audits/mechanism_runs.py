@@ -85,9 +85,10 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> CanaryScore
 
 
 def audit_values(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
-    """Audit a noisy set. Canary i has a value of its own, which as many known records have that it
-    is nearly always released. The score of canary i is the noisy count of its value, or 0 if the
-    value was not released. `epsilon` must be finite."""
+    """Audit a noisy set. Canary i has its own value. Enough known records also have this value, so
+    that it is nearly always released. The score of canary i is the noisy count of its value, or 0
+    if the value was not released. `epsilon` must be finite.
+    """
     own = delta * slack_fraction(1)
     stddev = _allocation(epsilon, delta - own, count=1).stddev
     known = set_threshold(stddev=stddev, delta=own, items_per_record=1) + math.ceil(5 * stddev)
@@ -156,10 +157,10 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
 def audit_look(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
     """Audit the looks: the sum of the embeddings, and the counts of near records by value.
 
-    The embedding of canary i is orthogonal to all others, equal to that of text i, and value i of
-    an attribute is the canary's alone. The score of canary i is the product of the noisy sum and
-    its own row, plus the noisy count of value i and near, with inverse variances as weights. Each
-    canary is in one round, as in `audit_kernel_scores`. `epsilon` must be finite.
+    The embedding of canary i equals that of text i, and is orthogonal to all other embeddings. Only
+    canary i has value i of an attribute. The score of canary i is the product of the noisy sum and
+    its own row, plus the noisy count of near records with value i. The weights are inverse
+    variances. Each canary is in one round, as in `audit_kernel_scores`. `epsilon` must be finite.
     """
     requests = [
         replace(request, share=_SHARES_OF_LOOK[request.name], pool="synthesis")

@@ -61,7 +61,7 @@ from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.training.crt.confidentiality import noise_for, uniform
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import probe_examples
-from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
+from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, Training, train
 
 _KNOWN = 100
 _RATE, _STEPS = 0.5, 8
@@ -346,9 +346,11 @@ class _Run:
             train(
                 model,
                 Private([*included, *((example,) for example in known)]),
-                mechanism=mechanism,
-                learning=_LEARNING,
-                performance=Performance(micro_batch_tokens=2**14, checkpoint_every=_STEPS),
+                training=Training(
+                    mechanism=mechanism,
+                    learning=_LEARNING,
+                    performance=Performance(micro_batch_tokens=2**14, checkpoint_every=_STEPS),
+                ),
                 probe=probe_examples(examples.vocabulary, max_length=MAX_LENGTH),
                 checkpoints=Checkpoints(Path(folder)),
                 session=session,

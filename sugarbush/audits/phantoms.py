@@ -45,7 +45,7 @@ def disclosure(
     marks: Marks,
     seed: int = 0,
 ) -> Disclosure:
-    """Compare the matches with training records and with equally many held-out records.
+    """Compare the matches with training records and with the same number of held-out records.
 
     Guarantee: for all x, P[`p_value` <= x] <= x if the synthetic texts are independent of the
     split. Proof: a mark counts if exactly one record of both sides has the mark. So the split does

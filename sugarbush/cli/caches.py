@@ -8,8 +8,7 @@ from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
 from sugarbush.pipeline.opening import open_project
-from sugarbush.run.inputs import rehearsal_file
-from sugarbush.run.records import label_answers
+from sugarbush.run.inputs import label_answers, rehearsal_file
 
 ANSWERS, LABELS = "generator", "labels"
 

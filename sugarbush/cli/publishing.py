@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from sugarbush.cli.printing import say_on
 from sugarbush.pipeline.opening import open_project
 from sugarbush.publication.publish import describe, publish_project
 from sugarbush.publication.upload import checked_target, upload
@@ -27,4 +28,4 @@ def publish_release(
     if remote is not None:
         printed["uploaded"] = upload(remote, target)
     for label, text in printed.items():
-        console.print(f"{label:<12} {text}", markup=False, highlight=False, soft_wrap=True)
+        say_on(console)(f"{label:<12} {text}")

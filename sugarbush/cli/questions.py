@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from rich.console import Console
 
+from sugarbush.cli.printing import say_on
 from sugarbush.errors import ParamsError
 from sugarbush.project.assignments import changed_settings, changed_text, write_settings
 from sugarbush.report.settings import PublicationSettings
@@ -39,9 +40,7 @@ def ask_publication(
     present = changed_settings(base).params.publication
     explained = {meaning.name: meaning.text for meaning in meanings(present)}
 
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
+    say = say_on(console)
     say("These answers are published with the release. Press Enter to skip a question.")
     answers: dict[str, Any] = {}
     try:

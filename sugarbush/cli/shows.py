@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from sugarbush.cli.printing import say_on, warn
 from sugarbush.data.schema import RELEASE_PREFIXES as HIDDEN
 from sugarbush.data.schema import Schema
 from sugarbush.errors import FailureError, MissingInputError, ParamsError
@@ -22,13 +22,10 @@ from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.stages.fingerprint import ROUNDING, old_card_notice
-from sugarbush.preparation.findings import dropped_rows
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.release.card_state import ROUNDING, old_card_notice
 from sugarbush.release.figures import given_lines
 from sugarbush.release.folders import final_folder, method_folder, text_of_row
-from sugarbush.run.context import Project
-from sugarbush.run.records import private_store
 from sugarbush.run.settings import FILE, load_params
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
@@ -156,30 +153,21 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
         raise MissingInputError(f"{page}: not found. Write the report with: sugarbush run")
     _warn_of_an_old_card(base)
     for name, path in paths.items():
-        console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
+        say_on(console)(f"{name:<16} {path}")
     if open_page and not webbrowser.open(page.absolute().as_uri()):
         raise FailureError(f"no browser could be started. Open {page} yourself")
-
-
-def print_dropped_rows(project: Project) -> None:
-    """Print how many rows of the last run were not used, and why.
-
-    The counts are exact, so only the command prints them, on the operator's terminal. Stages print
-    no counts, because a scheduler may store what a stage prints.
-    """
-    try:
-        lines = dropped_rows(private_store(project).tally())
-    except MissingInputError:
-        return  # no method of the run reads the rows
-    if lines:
-        print("\n  ".join([f"rows: {lines[0]}", *lines[1:]]), file=sys.stderr, flush=True)
 
 
 def _warn_of_an_old_card(base: Path) -> None:
     """Print a warning if the totals on the card may be too small. The terminal gets the warning, so
     that other programs can read the output."""
-    if (base / FILE).exists() and (notice := old_card_notice(open_project(base))) is not None:
-        print(f"sugarbush: {notice}", file=sys.stderr)
+    if not (base / FILE).exists():
+        return
+    project = open_project(base)
+    settings, ledger = project.settings, project.ledger(rehearse=False)
+    notice = old_card_notice(project.roots, settings.privacy, settings.released, ledger)
+    if notice is not None:
+        warn(notice)
 
 
 def _warn_of_later_charges(base: Path, model_card: Path) -> None:
@@ -189,8 +177,7 @@ def _warn_of_later_charges(base: Path, model_card: Path) -> None:
         return
     total = open_project(base).ledger(rehearse=False).total()
     if float(stated) < total * (1 - ROUNDING):
-        print(
-            "sugarbush: this model card is older than the ledger. All charges on the dataset have "
-            f"epsilon {rounded_up(total)} now",
-            file=sys.stderr,
+        warn(
+            "this model card is older than the ledger. All charges on the dataset have epsilon "
+            f"{rounded_up(total)} now"
         )

@@ -4,9 +4,9 @@ The profile, the schema, the records of every format, donated columns, `dp_table
 `private_histogram` use this rule. So a value that one of them names matches in all others.
 
 1. A text keeps every character: 007, 250.00 and 250.0 are three codes.
-2. A number has no spelling. 5, 5.0 and Decimal('5.00') become '5'; True becomes 'true'; a datetime
-   at midnight without a time zone becomes its date. A category, an enumeration and UTF-8 bytes
-   become the text that they contain.
+2. The spelling of a number does not matter. 5, 5.0 and Decimal('5.00') become '5'; True becomes
+   'true'; a datetime at midnight without a time zone becomes its date. A category, an enumeration
+   and UTF-8 bytes become the text that they contain.
 3. A cell has a listed value if their texts are equal, apart from surplus spaces. Otherwise it has
    the only listed value
      - with the same number, if the cell is a number and no text, or if all listed values are plain
@@ -78,7 +78,9 @@ def text_of(cell: Any) -> str | None:
 
 
 def is_number(cell: Any) -> bool:
-    """Return whether a cell is a number and no text. A boolean and a missing value are none."""
+    """Return whether a cell is a number and no text. A boolean or a missing value is not a
+    number.
+    """
     others = bool | np.bool_ | np.timedelta64 | Enum
     is_real = isinstance(cell, Real | Decimal) and not isinstance(cell, others)
     return is_real and not is_missing(cell)
@@ -110,7 +112,7 @@ def cells_of(column: Any) -> list[Any]:
 
 def single_precision(cells: list[Any], kind: str) -> list[Any]:
     """Return cells of the type `kind`. A float of fewer than 64 bits is the shortest decimal number
-    that is this float. Programs write it to a csv file so."""
+    that is this float. Programs write it in this form to a csv file."""
     name = re.sub(r"[^a-z0-9]|pyarrow", "", kind.lower())
     width = _SHORT_FLOATS.get(name)
     if width is None:
@@ -138,7 +140,7 @@ def canonical(cell: Any) -> str | None:
     """Return the same text for a cell of every file format.
 
     A csv file contains a float, a boolean or a time as text: 4.0, True and 2024-05-01 00:00:00. A
-    text with such a form has the text of the value. Other texts do not change.
+    text in such a form becomes the text of the value. Other texts do not change.
 
     >>> [canonical(cell) for cell in ("4.0", 4, "True", "250.00", "2024-05-01T08:30:00.000")]
     ['4', '4', 'true', '250.00', '2024-05-01 08:30:00']

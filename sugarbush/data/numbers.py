@@ -40,11 +40,11 @@ _LONGEST: Final = 60  # characters of a number with its currency
 
 
 class NotANumber(ValueError):
-    """A text that is no number, or no number with the decimal sign of its column."""
+    """A text that is not a number, or not a number with the decimal sign of its column."""
 
 
 class TwoMeanings(NotANumber):
-    """A text that is another number with another decimal sign."""
+    """A text with two meanings, which differ in the decimal sign."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _notation(digits: str) -> str:
 
 @dataclass
 class NotationsOfColumns:
-    """How many text cells of each column have which notation. Private: it depends on all rows."""
+    """The number of text cells of each column, by notation. Private: it depends on all rows."""
 
     counts: dict[str, Counter[str]] = field(default_factory=dict)
 
@@ -183,7 +183,7 @@ class NotationsOfColumns:
             self.counts.setdefault(column, Counter()).update(counts)
 
     def problem(self, column: str) -> str | None:
-        """Return why the decimal sign of a column of numbers is open, or None if it is not.
+        """Return why the decimal sign of a column of numbers is not clear, or None if it is clear.
 
         A cell such as 1.234 has a decimal point if other cells have one and none has a comma.
         """

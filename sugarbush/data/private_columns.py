@@ -1,8 +1,8 @@
 """Refuses settings with which ids, users or private columns would reach texts or attributes.
 
-A name is a column, or a dotted path to a value inside an object, such as `ticket.customer`. Lists
-have no place in a path: `ticket.notes.author` names the authors of all notes. A column contains all
-paths below it.
+A name is a column, or a dotted path to a value inside an object, such as `ticket.customer`. A path
+has no positions in lists: `ticket.notes.author` names the authors of all notes. A column contains
+all paths below it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def private_name(column: str, private: Mapping[str, str]) -> str | None:
 
     The name of a column also means each property of an object with this name, in any case of its
     letters, because it probably has the same values: `rec.Customer` for `customer`, and the other
-    way round. For the id, only equal names count: the id of an article is no id of a record.
+    way round. For the id, only equal names count, because the id of an article is not the id of a
+    record.
 
     >>> private = {"customer": "prepare.user_column", "key": "prepare.id_column"}
     >>> private_name("rec.Customer", private), private_name("rec.key", private)

@@ -56,7 +56,7 @@ _Location = tuple[int, tuple[int, ...]]  # the offset and the shape of vectors i
 
 
 @dataclass(frozen=True)
-class Records:
+class PreparedRecords:
     """Texts with the raw values of the schema's columns, one entry per record."""
 
     texts: tuple[str, ...] = field(repr=False)
@@ -65,9 +65,9 @@ class Records:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def __getitem__(self, chosen: NDArray[np.bool_]) -> Records:
+    def __getitem__(self, chosen: NDArray[np.bool_]) -> PreparedRecords:
         """Return the records for which `chosen` (n,) is true."""
-        return Records(
+        return PreparedRecords(
             texts=tuple(compress(self.texts, chosen)),
             columns={n: tuple(compress(values, chosen)) for n, values in self.columns.items()},
         )
@@ -129,18 +129,18 @@ class PrivateCorpus(ABC):
         frames = list(self._batches(part, columns))
         return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
-    def records(self, part: str = TRAIN) -> Private[Records]:
+    def records(self, part: str = TRAIN) -> Private[PreparedRecords]:
         return Private(records_of(self._read_prepared(part)))
 
     def map_records(
-        self, function: Callable[[Records], NDArray[Any]], *, part: str = TRAIN
+        self, function: Callable[[PreparedRecords], NDArray[Any]], *, part: str = TRAIN
     ) -> Private[Any]:
         """Return `records(part).map_batch(function)`, with some thousand records in memory.
 
         `function` returns an array with one row per record.
         """
         mapped = [
-            Private[Records](records_of(frame)).map_batch(function)._per_unit
+            Private[PreparedRecords](records_of(frame)).map_batch(function)._per_unit
             for frame in self._batches(part)
         ]
         return Private(np.concatenate(mapped))
@@ -330,7 +330,7 @@ class PrivateStore(PrivateCorpus):
         )
 
     def map_records(
-        self, function: Callable[[Records], NDArray[Any]], *, part: str = TRAIN
+        self, function: Callable[[PreparedRecords], NDArray[Any]], *, part: str = TRAIN
     ) -> Private[Any]:
         if self._map_parts is None:
             return super().map_records(function, part=part)
@@ -339,7 +339,7 @@ class PrivateStore(PrivateCorpus):
 
         def apply(number: int) -> dict[int, NDArray[Any]]:
             records = records_of(_row_group(*row_groups[number]))
-            return {number: Private[Records](records).map_batch(function)._per_unit}
+            return {number: Private[PreparedRecords](records).map_batch(function)._per_unit}
 
         numbers = range(len(row_groups))
         values_by_group = self._map_parts(apply, numbers, operator.or_)
@@ -442,7 +442,7 @@ class PreparedFiles:
                 writer.close()
 
     def mark_error(self, number: int) -> None:
-        """Say to all processes that a part has an error."""
+        """Show all processes that a part has an error."""
         (self.folder / f"{number:06d}{_ERROR}").touch(mode=0o600)
 
     def has_error_before(self, number: int) -> bool:
@@ -589,10 +589,10 @@ def _row_group(path: Path, number: int, columns: list[str] | None = None) -> pd.
     return frame
 
 
-def records_of(frame: pd.DataFrame) -> Records:
+def records_of(frame: pd.DataFrame) -> PreparedRecords:
     """Return the columns `text` and `raw_<attribute>` of a frame as records."""
     names = [c for c in frame.columns if c.startswith(RAW)]
-    return Records(
+    return PreparedRecords(
         texts=tuple(frame["text"]),
         columns={c.removeprefix(RAW): tuple(frame[c].tolist()) for c in names},
     )

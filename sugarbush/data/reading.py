@@ -11,13 +11,11 @@ counts. The number of a row of JSON lines is its line. All other rows are counte
 
 from __future__ import annotations
 
-import csv
 import difflib
 import hashlib
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,24 +23,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from sugarbush.data.cells import cells_of, is_missing
-from sugarbush.data.formats.arrow_files import (
-    arrow_names,
-    arrow_rows,
-    arrow_schema,
-    parquet_names,
-    parquet_rows,
-    parquet_spans,
-)
-from sugarbush.data.formats.csv_files import csv_names, csv_rows, csv_scan
-from sugarbush.data.formats.databases import database_names, database_rows, digest_of_rows
-from sugarbush.data.formats.excel import excel_names, excel_rows
 from sugarbush.data.formats.folders import part_files
-from sugarbush.data.formats.json_files import (
-    json_list_names,
-    json_list_rows,
-    json_names,
-    json_rows,
-    json_scan,
+from sugarbush.data.formats.interface import (
+    digest_of_file,
+    find_format,
+    format_of,
+    package_of_format,
 )
 from sugarbush.data.formats.rows import (
     BATCH_ROWS,
@@ -55,15 +41,18 @@ from sugarbush.data.formats.rows import (
     Span,
     require_columns,
 )
-from sugarbush.data.formats.text_files import (
-    COMPRESSIONS,
-    can_be_divided,
-    header_encoding,
-    not_utf8,
-    shown_encoding,
+from sugarbush.data.formats.text_files import not_utf8
+from sugarbush.data.remote import (
+    Database,
+    File,
+    FileState,
+    Source,
+    opening,
+    size_of,
+    source_of,
+    state_of,
 )
-from sugarbush.data.remote import Database, File, RemotePath, Source, source_of
-from sugarbush.errors import InputError
+from sugarbush.errors import InputError, UsageError
 from sugarbush.privacy.parts import MapParts
 
 if TYPE_CHECKING:
@@ -71,7 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FilePart",
-    "FileState",
     "Row",
     "changed_while_read",
     "column_names",
@@ -91,11 +79,6 @@ __all__ = [
     "stream_rows",
 ]
 
-_FORMATS = ".csv, .jsonl, .json, .parquet, .arrow or .xlsx, or a folder of them"
-_PLAIN_TEXTS = (
-    '. Write plain texts as JSON lines, such as {"text": "My lamp is broken."}. In Python: '
-    'pandas.DataFrame({"text": texts}).to_json("texts.jsonl", orient="records", lines=True)'
-)
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/#%$€£&-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
 _MOST_COLUMNS = 20
@@ -107,40 +90,6 @@ _ARGUMENTS = {
     "prepare.text_column": "text",
     "prepare.id_column": "record_id",
     "prepare.user_column": "user",
-}
-
-
-# Size, time of change and inode, or `RemotePath.listed`; None for a database
-FileState = tuple[int, int, int] | bytes | None
-
-
-class _Format(NamedTuple):
-    """Reads the names of the columns, and the rows. `has_keys` is true if each record names its own
-    fields. With `scan`, a file can be divided at bytes, and with `spans` at row groups. Then `rows`
-    also reads a span."""
-
-    names: Callable[[File, Reading], Sequence[str]]
-    rows: Callable[..., Iterator[Row]]
-    has_keys: bool = False
-    scan: Callable[..., Scan] | None = None
-    spans: Callable[[File, Reading], list[Span]] | None = None
-
-
-_CSV = _Format(csv_names, csv_rows, scan=csv_scan)
-_JSON_LINES = _Format(json_names, json_rows, has_keys=True, scan=json_scan)
-_TEXT = {
-    ".csv": _CSV,
-    ".tsv": _CSV,
-    ".jsonl": _JSON_LINES,
-    ".ndjson": _JSON_LINES,
-    ".json": _Format(json_list_names, json_list_rows, has_keys=True),
-}
-_BY_ENDING = {
-    **{kind + more: form for kind, form in _TEXT.items() for more in ("", *COMPRESSIONS)},
-    ".parquet": _Format(parquet_names, parquet_rows, spans=parquet_spans),
-    ".arrow": _Format(arrow_names, arrow_rows),
-    ".feather": _Format(arrow_names, arrow_rows),
-    ".xlsx": _Format(excel_names, excel_rows),
 }
 
 
@@ -202,12 +151,12 @@ class FilePart(NamedTuple):
     def has_keys(self) -> bool:
         """Whether the part is a span in which each record names its own fields. Then no single
         span says whether the file has a column."""
-        return self.span != WHOLE and _format_of(self.file, "").has_keys  # type: ignore[arg-type]
+        return self.span != WHOLE and format_of(self.file, "").has_keys
 
     def require_unchanged(self) -> None:
         """Raise InputError if the file is no longer in `state`."""
         try:
-            changed = self.state is not None and _state(self.file) != self.state
+            changed = self.state is not None and state_of(self.file) != self.state
         except OSError:  # such as a deleted file
             changed = True
         if changed:
@@ -218,25 +167,19 @@ def file_parts(path: Source, *, reading: Reading, map_parts: MapParts) -> list[F
     """Divide a corpus into parts that `part_batches` reads, in order. Together they have the rows
     of `row_batches`.
 
-    Parquet files are divided at row groups, and csv files and JSON lines at rows near multiples of
-    `_SPAN_BYTES`. Every other file is one part: a compressed file, a list of JSON, a workbook, an
-    Arrow file, a database, and a text file in an encoding such as UTF-16. The parts depend only on
+    A file has the spans of its format, such as the row groups of a parquet file. A text file that
+    its format can scan is divided at rows near multiples of `_SPAN_BYTES`. The parts depend only on
     the files, and not on the number of processes. Each part has the state of its file before the
     division.
     """
     parts: list[list[FilePart]] = []
     ranges: list[_Range] = []
     for file in part_files(path, setting=reading.setting):
-        with _opening(file, reading.setting):
-            whole = FilePart(file, state=_state(file))
-            parts.append([whole])
-            if isinstance(file, Database):
-                continue
-            form = _format_of(file, reading.setting)
-            if form.spans is not None:
-                parts[-1] = [whole._replace(span=span) for span in form.spans(file, reading)]
-            elif form.scan is not None and can_be_divided(file, reading.options.encoding):
-                starts = range(0, _size(file), _SPAN_BYTES)
+        with opening(file, reading.setting):
+            whole, form = FilePart(file, state=state_of(file)), format_of(file, reading.setting)
+            parts.append([whole._replace(span=span) for span in form.spans(file, reading)])
+            if not isinstance(file, Database) and form.can_be_scanned(file, reading):
+                starts = range(0, size_of(file), _SPAN_BYTES)
                 if len(starts) > 1:
                     place = len(parts) - 1
                     ranges += [_Range(place, file, start, exact=not start) for start in starts]
@@ -267,10 +210,9 @@ def _spans(
 
     def scan(number: int) -> dict[int, Scan]:
         each = waiting[number]
-        search = _format_of(each.file, reading.setting).scan
-        assert search is not None
-        with _opening(each.file, reading.setting):
-            found = search(each.file, reading, each.start, stops[number], exact=each.exact)
+        form = format_of(each.file, reading.setting)
+        with opening(each.file, reading.setting):
+            found = form.scan(each.file, reading, each.start, stops[number], exact=each.exact)
         return {number: found}
 
     while waiting:
@@ -305,7 +247,7 @@ def part_batches(part: FilePart, reading: Reading) -> Iterator[list[Row]]:
     Raises InputError if the file changes after its division. Otherwise a record that moves to
     another part would be read twice.
     """
-    with _opening(part.file, reading.setting):
+    with opening(part.file, reading.setting):
         part.require_unchanged()
         rows = _rows(part.file, reading, part.span)
         try:
@@ -325,49 +267,42 @@ def changed_while_read(source: object) -> InputError:
     )
 
 
-def _state(file: Source) -> FileState:
-    """Return what a new version of a file changes, without reading the file."""
-    if isinstance(file, Database):
-        return None
-    if isinstance(file, RemotePath):
-        return RemotePath(file.url, file.setting).listed()  # without the entry of an old listing
-    stat = file.stat()
-    return stat.st_size, stat.st_mtime_ns, stat.st_ino
-
-
-def _size(file: File) -> int:
-    return file.size if isinstance(file, RemotePath) else file.stat().st_size
-
-
-def _rows(source: Source, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
-    if isinstance(source, Database):
-        return database_rows(source, reading)
-    form = _format_of(source, reading.setting)
-    return form.rows(source, reading) if span == WHOLE else form.rows(source, reading, span)
-
-
-@contextmanager
-def _opening(path: Source, setting: str) -> Iterator[None]:
-    """Convert an error of opening a file to an InputError that names `setting`."""
-    if isinstance(path, RemotePath):
-        with path.reading():
-            yield
+def _rows(source: Source, reading: Reading, span: Span) -> Iterator[Row]:
+    """Yield the rows of a source or of a span. If each record names its own fields, check that some
+    record of the whole source has each wanted column."""
+    form, package = format_of(source, reading.setting), package_of_format(source)
+    rows = form.rows(source, reading, span)
+    if package is not None:
+        rows = _rows_of_plugin(rows, source, reading.setting, package)
+    if not form.has_keys or span != WHOLE:
+        yield from rows
         return
+    missing, empty = set(reading.wanted), True
+    for row in rows:
+        missing.difference_update(row.fields)
+        empty = False
+        yield row
+    if not empty:
+        require_columns(source, reading.wanted, reading.wanted.keys() - missing)
+
+
+def _rows_of_plugin(
+    rows: Iterator[Row], source: Source, setting: str, package: str
+) -> Iterator[Row]:
+    """Yield the rows. An error of the plug-in becomes an InputError without the message of the
+    plug-in, which may quote a value."""
+    number = 0
     try:
-        yield
-    except FileNotFoundError:
-        raise InputError(f"{path}: not found (setting {setting})") from None
-    except (PermissionError, IsADirectoryError) as error:
-        raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
-
-
-def _format_of(path: File, setting: str) -> _Format:
-    name = path.name.lower()
-    for ending, form in _BY_ENDING.items():
-        if name.endswith(ending):
-            return form
-    advice = _PLAIN_TEXTS if name.endswith(".txt") else ""
-    raise InputError(f"{path}: expected {_FORMATS} (setting {setting}){advice}")
+        for row in rows:
+            number = row.number
+            yield row
+    except (UsageError, OSError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{source}, after row {number}: cannot be read ({type(error).__name__} in {package}) "
+            f"(setting {setting})"
+        ) from None
 
 
 def column_names(
@@ -385,27 +320,25 @@ def column_names(
     setting that names the column. Raises InputError that names the file and `setting`.
     """
     path = part_files(path, setting=setting)[0]
-    reading = Reading(setting, required, options=options)
+    form, reading = format_of(path, setting), Reading(setting, required, options=options)
     try:
-        if isinstance(path, Database):
-            names = database_names(path, reading)
-        else:
-            names = _format_of(path, setting).names(path, reading)
+        names = form.names(path, reading)
+    except UsageError:
+        raise
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "not found" if missing else error.strerror or "cannot be decompressed"
         raise InputError(f"{path}: {reason} (setting {setting})") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8. {not_utf8(setting)} (setting {setting})") from None
-    except (ValueError, RecursionError, csv.Error, pa.ArrowException):
-        kind = "" if isinstance(path, Database) else f" as {path.suffix}"
+    except Exception:
+        kind = f" as {path.suffix}" if path.suffix else ""
         raise InputError(
             f"{path}: its column names cannot be read{kind} (setting {setting})"
         ) from None
     if not names:
         raise InputError(f"{path}: has no rows (setting {setting})")
-    if not isinstance(path, Database):
-        require_columns(path, required, names)
+    form.require_columns(path, required, names)
     return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
 
 
@@ -420,14 +353,15 @@ def conversation_column(
     `conversations` do, and never a value. A file with a column `text` has no such column.
     """
     file = part_files(path, setting=setting)[0]
-    if isinstance(file, Database):
+    form = format_of(file, setting)
+    if not form.has_conversations:
         return None
-    form, types = _format_of(file, setting), {}
     try:
         names = form.names(file, Reading(setting, {}, options=options))
-        if form.names in (parquet_names, arrow_names):
-            types = {field.name: field.type for field in arrow_schema(file)}
-    except (OSError, ValueError, RecursionError, csv.Error, pa.ArrowException):
+        types = form.types(file)
+    except UsageError:
+        raise
+    except Exception:
         return None  # `column_names` says what is wrong
     if named is None and "text" in names:
         return None
@@ -448,10 +382,8 @@ def encoding_of_source(path: Source, *, setting: str, options: ReadOptions) -> s
     Returns None for every other source. The byte order mark and the setting decide, and no record.
     """
     file = part_files(path, setting=setting)[0]
-    if isinstance(file, Database) or _format_of(file, setting) not in _TEXT.values():
-        return None
-    with _opening(file, setting):
-        return shown_encoding(file, options.encoding)
+    with opening(file, setting):
+        return format_of(file, setting).encoding(file, options.encoding)
 
 
 def encoding_of_header(path: Source, *, setting: str) -> str | None:
@@ -460,16 +392,14 @@ def encoding_of_header(path: Source, *, setting: str) -> str | None:
     Returns None for every other source. No record decides.
     """
     file = part_files(path, setting=setting)[0]
-    if isinstance(file, Database) or _format_of(file, setting) is not _CSV:
-        return None
-    with _opening(file, setting):
-        return header_encoding(file)
+    with opening(file, setting):
+        return format_of(file, setting).encoding_of_header(file)
 
 
 def reads_keys(path: Source) -> bool:
     """Return whether the records of a source, or of the first file of a folder, have keys."""
     file = part_files(path, setting="--from")[0]
-    return not isinstance(file, Database) and _format_of(file, "--from").has_keys
+    return format_of(file, "--from").has_keys
 
 
 def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
@@ -478,8 +408,11 @@ def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     A remote file contributes `RemotePath.listed` instead of its content. Raises InputError that
     names file and setting.
     """
-    sources = (source_of(base, name, setting=setting) for name in names)
-    return _digest_of_files(sources, setting=setting)
+    sources = [source_of(base, name, setting=setting) for name in names]
+    for source in sources:
+        if isinstance(source, Database):
+            raise InputError(f"{source}: expected a file, not a database (setting {setting})")
+    return _digest(sources, Reading(setting, {}))
 
 
 def digest_of_source(
@@ -487,23 +420,28 @@ def digest_of_source(
 ) -> bytes:
     """Compute the digest of a file or folder as `digest_of_files` does, or the digest of the
     wanted columns of a database."""
-    if isinstance(source, Database):
-        return digest_of_rows(source, Reading(setting, wanted, options=options))
-    return _digest_of_files([source], setting=setting)
+    return _digest([source], Reading(setting, wanted, options=options))
 
 
-def _digest_of_files(sources: Iterable[Source], *, setting: str) -> bytes:
+def _digest(sources: Iterable[Source], reading: Reading) -> bytes:
+    """Compute the digest of sources, and of the packages of formats that are plug-ins: another
+    version may read other rows."""
     whole = hashlib.sha256()
-    files = (part_files(source, setting=setting) for source in sources)
-    for path in (path for parts in files for path in parts):
-        if isinstance(path, RemotePath):
-            whole.update(path.listed())
-        elif isinstance(path, Path):
-            with _opening(path, setting), path.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-        else:
-            raise InputError(f"{path}: expected a file, not a database (setting {setting})")
+    for source in sources:
+        for file in part_files(source, setting=reading.setting):
+            whole.update((package_of_format(file) or "").encode())
+            with opening(file, reading.setting):
+                for piece in _pieces(file, reading):
+                    whole.update(piece)
     return whole.digest()
+
+
+def _pieces(file: Source, reading: Reading) -> Iterator[bytes]:
+    form = find_format(file.name)
+    if form is None:  # a file with settings, for example
+        assert not isinstance(file, Database)
+        return iter((digest_of_file(file),))
+    return form.digest(file, reading)
 
 
 def rows_of_frame(

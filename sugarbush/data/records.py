@@ -6,7 +6,6 @@ Donated examples, which are public, become records with labels.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sugarbush.data.cells import is_half, is_missing, text_of
+from sugarbush.data.formats.interface import find_format
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_store import LABEL, RAW
 from sugarbush.data.reading import Row
@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # a slow import
 
 _SHOWN_ROWS = 5
 _HEADER = " The header is row 1."
-_WITH_HEADER = re.compile(r"\.(csv|tsv|xlsx)", re.IGNORECASE)
 _EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
 
 
@@ -49,7 +48,7 @@ class Record(NamedTuple):
 def require_decimal_signs(
     notations: NotationsOfColumns, schema: Schema, *, source: str, setting: str
 ) -> None:
-    """Raise InputError if the decimal sign of a column of numbers is open.
+    """Raise InputError if the decimal sign of a column of numbers is not clear.
 
     Every row counts, and the error does not depend on `bad_rows`: one record must never change how
     the cells of other records are read.
@@ -132,9 +131,14 @@ def usable(
         problem, numbers = next(iter(bad.items()))
         raise InputError(
             f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Fix the file, or set "
-            f"prepare.bad_rows: drop.{_HEADER if _WITH_HEADER.search(source) else ''}"
+            f"prepare.bad_rows: drop.{_header_note(source)}"
         )
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
+
+
+def _header_note(source: str) -> str:
+    form = find_format(source)
+    return _HEADER if form is not None and form.header_is_row_1 else ""
 
 
 def _problem(row: Row, text: str, params: PrepareSettings, columns: Sequence[str]) -> str | None:

@@ -16,9 +16,11 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from sugarbush.data.formats.names import scheme_of, suffix_of
 from sugarbush.errors import InputError, UsageError
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
+from sugarbush.registry import FORMATS, load_plugin
 from sugarbush.settings import SECRET, has_secret
 
 # File systems list the checksum or the time of change of a file under one of these names.
@@ -37,12 +39,12 @@ def is_remote(name: str) -> bool:
 
 
 def is_database(name: str) -> bool:
-    """Return whether a setting names a database.
+    """Return whether a setting names a database: a URL with a scheme that a format reads.
 
     >>> is_database("postgresql://host/shop"), is_database("sqlite:///shop.db"), is_database("a.db")
     (True, True, False)
     """
-    return name.startswith(("postgresql://", "sqlite://"))
+    return scheme_of(name) is not None
 
 
 def require_packages_of_source(name: str) -> None:
@@ -50,13 +52,10 @@ def require_packages_of_source(name: str) -> None:
 
     Nothing is opened. A folder may contain files of any format, so the reader checks its files.
     """
-    if is_database(name):
-        require_extra("sql", *(["sqlalchemy"] if name.startswith("sqlite") else []))
-        return
     if is_remote(name):
         require_packages_of_url(name)
-    if name.lower().endswith(".xlsx"):
-        require_extra("xlsx")
+    if (key := scheme_of(name) or suffix_of(name)) is not None:
+        load_plugin(FORMATS, key)().require_packages(name)
 
 
 def require_packages_of_url(url: str) -> None:
@@ -164,9 +163,50 @@ class Database:
     def __str__(self) -> str:
         return self.url
 
+    @property
+    def name(self) -> str:
+        return self.url
+
+    @property
+    def suffix(self) -> str:
+        return ""
+
 
 File = Path | RemotePath
 Source = File | Database
+# Size, time of change and inode, or `RemotePath.listed`; None for a database
+FileState = tuple[int, int, int] | bytes | None
+
+
+def state_of(source: Source) -> FileState:
+    """Return what a new version of a file changes, without reading the file. Raises OSError."""
+    if isinstance(source, Database):
+        return None
+    if isinstance(source, RemotePath):
+        # without the entry of an old listing
+        return RemotePath(source.url, source.setting).listed()
+    stat = source.stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
+def size_of(file: File) -> int:
+    """Return the size of a file in bytes. Raises OSError."""
+    return file.size if isinstance(file, RemotePath) else file.stat().st_size
+
+
+@contextmanager
+def opening(source: Source, setting: str) -> Iterator[None]:
+    """Convert an error of opening a source to an InputError that names `setting`."""
+    if isinstance(source, RemotePath):
+        with source.reading():
+            yield
+        return
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{source}: not found (setting {setting})") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise InputError(f"{source}: {error.strerror} (setting {setting})") from None
 
 
 def source_of(base: Path, name: str, *, setting: str) -> Source:

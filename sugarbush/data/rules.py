@@ -48,7 +48,7 @@ _ALLOWED: Final = "Allowed are columns, numbers, dates in quotation marks, + - *
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class RuleColumn:
     """A column that a rule may name: its kind, its smallest and largest value, and the largest
     rounding error of its values."""
 
@@ -69,7 +69,7 @@ class Rule:
     """
 
     text: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, RuleColumn]
 
     def __post_init__(self) -> None:
         for left, _, right in self._comparisons:
@@ -186,8 +186,9 @@ class Rule:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the spans of the columns allow a row that obeys the rule. True may be wrong,
-        because a column that occurs twice counts as two columns."""
+        """Whether the spans of the columns allow a row that obeys the rule. The result True is not
+        certain, because a column that occurs twice counts as two columns.
+        """
         return not self.impossible_in({n: (c.low, c.high) for n, c in self.columns.items()})
 
     def impossible_in(self, spans: Mapping[str, Interval]) -> bool:

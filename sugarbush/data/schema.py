@@ -8,7 +8,7 @@ A schema is a YAML file. The author of the file must not look at the private tex
       - name: product
         description: what the customer calls about
         values: [lamp, chair, phone]
-        descriptions: {phone: a landline phone}     # optional; prompts show it behind the value
+        descriptions: {phone: a landline phone}     # optional; prompts show it after the value
         column: product                     # a column of the data file
       - name: stars
         column: stars
@@ -86,7 +86,7 @@ from sugarbush.data.quantities import (
     number_text,
     text_of_number,
 )
-from sugarbush.data.rules import Column, Rule
+from sugarbush.data.rules import Rule, RuleColumn
 from sugarbush.data.shapes.declaration import TextForm, beside, refuse_taken_names
 from sugarbush.data.written_yaml import NullInList, load_written
 from sugarbush.errors import SchemaError
@@ -333,7 +333,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     def excluded(self) -> tuple[str, ...]:
         """The values that a prompt excludes in place of `other`; () if it leaves the value open.
 
-        A writer cannot leave out a number, and a long list says little.
+        A generator cannot avoid every number, and a long list does not help it.
         """
         is_short = self.bins is None and len(self.values) <= _MOST_EXCLUDED
         return self.values if is_short else ()
@@ -416,8 +416,8 @@ class Attribute(BaseModel, metaclass=_SchemaType):
 
     @cached_property
     def numbers(self) -> tuple[float, ...] | None:
-        """The listed values as numbers, or None if one of them is no number, or is another text
-        than its number, such as the code 02139.
+        """The listed values as numbers, or None if one of them is not a number, or is not the usual
+        text of its number, such as the code 02139.
 
         >>> Attribute(name="stars", column="stars", values=["1", "2.5"]).numbers
         (1, 2.5)
@@ -559,7 +559,7 @@ class Schema(BaseModel, metaclass=_SchemaType):
         columns = {}
         for attribute in self.attributes:
             if (quantity := attribute.quantity) is not None:
-                columns[attribute.name] = Column(
+                columns[attribute.name] = RuleColumn(
                     kind=quantity.kind,
                     low=quantity.low,
                     high=quantity.high,
@@ -567,7 +567,7 @@ class Schema(BaseModel, metaclass=_SchemaType):
                 )
             elif (numbers := attribute.numbers) is not None:
                 low, high = min(numbers), max(numbers)
-                columns[attribute.name] = Column(kind=Kind.NUMBER, low=low, high=high)
+                columns[attribute.name] = RuleColumn(kind=Kind.NUMBER, low=low, high=high)
         return tuple(Rule(text, columns) for text in self.rules)
 
     @property

@@ -50,7 +50,7 @@ class PrepareSettings(Section):
     table: str | None = None
     """Sheet of an xlsx file, or table or simple SELECT of a database; null: the one that fits."""
     rows_depend_on_other_rows: bool | None = None
-    """false: you declare that no row depends on others, for a query that cannot show it."""
+    """false: you declare that no row depends on others, for a query that cannot be checked."""
     text_column: str = "text"
     """Column of the texts."""
     id_column: str | None = None

@@ -69,7 +69,7 @@ class ContributionBounder:
         del entries[self._most :]
 
     def chosen(self) -> dict[int, ChosenRecords]:
-        """Return the choice by part."""
+        """Return the chosen records of each part."""
         by_part: dict[int, dict[int, bytes]] = {part: {} for part in self._sizes}
         for entries in self._smallest.values():
             for digest, part, index in entries:

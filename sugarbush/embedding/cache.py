@@ -71,7 +71,7 @@ class EmbeddingsInMemory:
             self._disk.add(space, texts, vectors)
 
     def limits(self, model: str) -> set[int]:
-        """Return the numbers in `note_limit` of a model."""
+        """Return the limits that `note_limit` stored for a model."""
         return set() if self._disk is None else self._disk.limits(model)
 
     def note_limit(self, model: str, limit: int) -> None:

@@ -100,8 +100,8 @@ class Encoder:
         """Return one vector of length 1 per text, `(n, dim)` float32, in the order of `texts`.
 
         Guarantee: row i depends on `texts[i]` alone, bit for bit. Texts share a batch only in
-        shapes where a test with public texts gave the bits of single texts on this machine
-        (`transformer`). A plug-in promises the same (`EncoderPlugin`).
+        shapes that passed a test on this machine: public texts had the same bits in the batch and
+        alone (`transformer`). A plug-in promises the same (`EncoderPlugin`).
 
         The encoder reads only the first `max_tokens` tokens of a text. If the model reads fewer
         tokens, a transformer reads the text in windows (`transformer`), and another model reads
@@ -128,8 +128,8 @@ class Encoder:
     ) -> dict[int, NDArray[np.float32]]:
         """Return the cached vectors by the index of their text.
 
-        If `embedding.max_tokens` changed, the vector of a text that both limits leave whole stays
-        valid. Its token ids decide this. A line names what is embedded again.
+        If `embedding.max_tokens` changed, the vector of a text that neither limit cuts stays valid.
+        The token ids show whether a limit cuts it. A printed line says what is embedded again.
         """
         found, limit = cache.find(self._space, texts), self._params.max_tokens
         for other in sorted(cache.limits(self._model_identity) - {limit}):

@@ -99,8 +99,9 @@ class Transformer:
         return rows
 
     def _is_independent(self, shape: tuple[int, int]) -> bool:
-        """Return whether vectors of public token ids have equal bits at all positions of `shape`,
-        beside equal and beside other rows."""
+        """Return whether a row's vector has the same bits at every position of `shape`, whatever
+        rows are beside it. The rows are public token ids.
+        """
         rows, length = shape
         ids = self._tokenize([PROBE], min(self.most_tokens, 64))[0][0]
         tests = [[ids[(i + j) % len(ids)] for j in range(length)] for i in range(_TEST_ROWS)]

@@ -2,9 +2,9 @@
 
 For each attribute, a logistic regression learns the values from embeddings of texts. Held-out real
 texts test the model. The same test is made for the majority class, for the donated examples alone,
-and for the synthetic texts together with the donated examples. A release that teaches less than the
-donated examples alone is no use for training. Source of the protocol: Esteban et al. 2017 (train on
-synthetic, test on real).
+and for the synthetic texts together with the donated examples. A release is useless for training if
+a model learns less from it than from the donated examples alone. Source of the protocol: Esteban et
+al. 2017 (train on synthetic, test on real).
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 The look draws up to five groups of noisy numbers from one record of each unit:
 
-    lengths   the lengths of the texts, if neither settings nor donated texts say them
-    style     public yes/no rules on the form of a text, if neither schema nor donated texts say it
+    lengths   the lengths of the texts, unless settings or donated texts state them
+    style     public yes/no rules on the form of a text, unless schema or donated texts state it
     centre    the sum of the embeddings
-    fit       whether the nearest first text of a record is near (`quality.fit`)
+    fit       whether the nearest first text of a record is near (`fit`)
     kinds     the same for each value of each attribute
 
 Guarantee: a record is in one cell of `fit`, and in one cell per attribute of `kinds`, per measure
@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.evaluation.fit import CELLS, UNIT, Share
+from sugarbush.evaluation.fit import CELLS, UNIT, ShareInterval
 from sugarbush.privacy.budget import BudgetRequest
 
 LENGTHS, STYLE, CENTRE = "look_lengths", "look_style", "look_centre"
@@ -62,12 +62,12 @@ def look_requests(cells: Mapping[str, int]) -> tuple[BudgetRequest, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class ValueCoverage:
     """A value of an attribute, and the share of its records that find a near first text."""
 
     attribute: str
     value: str
-    fit: Share
+    fit: ShareInterval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +78,11 @@ class FirstLook:
     `texts` is the number of first texts, and `text_words` the median of their numbers of words, if
     it was computed. `words` are numbers of words for prompts, `lengths` those of the parts of a
     text, and `style` describes the form of the texts; each is empty if it was not drawn or the
-    noise is too large. `random` is the similarity of two random records, or less.
+    noise is too large. `random` is at most the similarity of two random records.
     """
 
-    fit: Share | None
-    kinds: tuple[Kind, ...]
+    fit: ShareInterval | None
+    kinds: tuple[ValueCoverage, ...]
     texts: int
     text_words: int | None = None
     words: tuple[int, ...] = ()
@@ -96,8 +96,8 @@ class FirstLook:
         """Whether the first texts are certainly unlike the records."""
         return self.fit is not None and self.fit.high < POOR_FIT
 
-    def missing(self) -> tuple[Kind, ...]:
-        """The values whose records certainly find few near texts, the fewest first."""
+    def missing(self) -> tuple[ValueCoverage, ...]:
+        """The values with records that certainly find few near texts, the fewest first."""
         found = [kind for kind in self.kinds if kind.fit.high < POOR_FIT]
         return tuple(sorted(found, key=lambda kind: (kind.fit.high, kind.attribute, kind.value)))
 
@@ -118,7 +118,9 @@ class FirstLook:
         )
 
     def has_length(self, words: float) -> bool | None:
-        """Return whether the first texts are about so long; None if their length is unknown."""
+        """Return whether the first texts have about `words` words; None if their length is
+        unknown.
+        """
         if self.text_words is None:
             return None
         return 1 / _MOST_RATIO < max(self.text_words, 1) / max(words, 1) < _MOST_RATIO
@@ -137,8 +139,11 @@ class FirstLook:
         """Read the result of `to_json`."""
         fields: dict[str, Any] = json.loads(text)
         return cls(
-            fit=None if fields["fit"] is None else Share(**fields["fit"]),
-            kinds=tuple(Kind(**kind | {"fit": Share(**kind["fit"])}) for kind in fields["kinds"]),
+            fit=None if fields["fit"] is None else ShareInterval(**fields["fit"]),
+            kinds=tuple(
+                ValueCoverage(**kind | {"fit": ShareInterval(**kind["fit"])})
+                for kind in fields["kinds"]
+            ),
             texts=fields["texts"],
             text_words=fields["text_words"],
             words=tuple(fields["words"]),
@@ -151,7 +156,7 @@ class FirstLook:
 
 def kinds_of(
     counts: NDArray[np.int64], attributes: Sequence[tuple[str, Sequence[str]]], *, stddev: float
-) -> tuple[Kind, ...]:
+) -> tuple[ValueCoverage, ...]:
     """Return the fit of each listed value whose counts are above the noise.
 
     `counts` are those of `NearTexts.cells_by_value`. `attributes` are names with all values, the
@@ -162,6 +167,9 @@ def kinds_of(
         for value in values:
             far, near = counts[start : start + CELLS].tolist()
             start += CELLS
-            if value != values[-1] and (share := Share.of(far, near, stddev=stddev)) is not None:
-                found.append(Kind(attribute=name, value=value, fit=share))
+            if (
+                value != values[-1]
+                and (share := ShareInterval.of(far, near, stddev=stddev)) is not None
+            ):
+                found.append(ValueCoverage(attribute=name, value=value, fit=share))
     return tuple(found)

@@ -1,14 +1,15 @@
 """Measures whether records find similar texts: one histogram over public cells.
 
-Each record falls into one of two cells: its nearest text is near, or not. A text is near if the
-record is as similar to it as texts in its neighbourhood are to their own nearest texts. On a scale
-from the similarity of two random records (0) to equality (1), it is not near below 0.2, and always
-near above 0.5. The scale follows from a released mean of the records' embeddings, everything else
-from the texts, so the cells are public. If the records had the
-same distribution as the texts, more than half of them were near (docs/log/first_look.md).
+Each record falls into one of two cells: its nearest text is near, or not. A text is near if its
+distance to the record is at most the 95% quantile of a set of distances: those of the text and its
+neighbours to their own nearest texts. On a scale from the similarity of two random records (0) to
+equality (1), it is not near below 0.2, and always near above 0.5. The scale comes from a released
+mean of the records' embeddings, and everything else comes from the texts. So the cells are public.
+If the records had the same distribution as the texts, more than half of them would be near
+(docs/log/first_look.md).
 
 A record's cell depends on this record and public values alone, bit for bit: the nearest text comes
-from an exact search (`evolution.nearest`), and its distance is compared in float64.
+from an exact search (`embedding.nearest`), and its distance is compared in float64.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _ABOVE_RANDOM, _SURELY_NEAR = 0.2, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class ShareInterval:
     """A share, with the ends of its 95% interval, which contains the noise."""
 
     value: float
@@ -51,7 +52,7 @@ class Share:
         return f"{self.value:.0%} ({self.low:.0%} to {self.high:.0%})"
 
     @classmethod
-    def of(cls, far: float, near: float, *, stddev: float) -> Share | None:
+    def of(cls, far: float, near: float, *, stddev: float) -> ShareInterval | None:
         """Return near / (far + near) from noisy counts, or None if the noise is too large.
 
         The interval is that of Fieller 1954: the ratios r for which near - r (far + near) is within
@@ -73,7 +74,7 @@ class Share:
 
 
 def steps_of(embeddings: NDArray[np.floating]) -> NDArray[np.int32]:
-    """Return what each record adds to a sum: its embedding, and one record, (n, d + 1) int32.
+    """Return what each record adds to a sum: its embedding, and a count of one, (n, d + 1) int32.
 
     Guarantee: row i depends on `embeddings[i]` alone, bit for bit, and its L2 norm is at most UNIT.
     *Proof.* With c = 0.8 (1 - 2^-20), a vector v of length l becomes v c UNIT / max(l, 1), rounded
@@ -120,7 +121,7 @@ class Centre:
 
     @property
     def least_similarity(self) -> float:
-        """The similarity less its standard error, from 0 to 0.95.
+        """The similarity minus its standard error, from 0 to 0.95.
 
         At 1, only equal texts would be near, and the noise could leave none.
         """
@@ -138,7 +139,7 @@ class Centre:
 class NearTexts:
     """The cells of records beside public texts with unit vectors `embeddings` (m, d) float32.
 
-    `random` is the similarity of two random records, or less; if it is None, the texts alone say
+    `random` is at most the similarity of two random records. If it is None, the texts alone decide
     what is near.
     """
 

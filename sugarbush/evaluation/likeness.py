@@ -2,9 +2,10 @@
 
 Guarantee: the result depends on released and public texts only, so it is public.
 
-    separability   how well a classifier tells the texts from the donated examples (classifier
-                   two-sample test; Lopez-Paz and Oquab 2017): the area under the ROC curve, by
-                   cross-validation. 0.5: the classifier only guesses; 1: every text is told apart
+    separability   how well a classifier distinguishes the texts from the donated examples
+                   (classifier two-sample test; Lopez-Paz and Oquab 2017): the area under the ROC
+                   curve, by cross-validation. 0.5: the classifier only guesses; 1: it recognises
+                   every text
     foreign        the share of texts that are further from every donated example than 95% of the
                    donated examples are from the others
     coverage       how near the donated examples are to a text, relative to their distance from one
@@ -34,8 +35,9 @@ _EQUAL = 0.995  # the cosine of a copy, up to case and punctuation
 
 @dataclass(frozen=True, kw_only=True)
 class Likeness:
-    """How like the donated examples texts are (see this module). `donated` counts the different
-    examples, and `copied` is the share of the texts that equal an example; they are not compared.
+    """The similarity of texts to the donated examples (see this module). `donated` counts the
+    different examples, and `copied` is the share of the texts that equal an example; they are not
+    compared.
     """
 
     separability: float

@@ -1,8 +1,9 @@
-"""Figures of quality that may be printed: estimates and intervals from noisy numbers alone.
+"""Figures of quality that may be published: estimates and intervals from noisy numbers alone.
 
 Everything here is post-processing of the results of charged mechanisms, so it costs no budget. An
 interval contains the noise of the mechanism. For near texts, right answers and topics it also
-contains the sampling of the records, so that it holds for others like them. Its level is 95%.
+contains the sampling error of the records, so that it holds for similar records, too. Its level is
+95%.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def _gain(attribute: str, cells: Sequence[int], numbers: NoisyNumbers) -> Public
 def _marginals(numbers: NoisyNumbers) -> Iterator[PublicFigure]:
     """Yield total variation distances between the release and the records. They describe
     these records and no others, so the intervals contain the noise alone. An upper end is never
-    below 1.96 stddevs of the noise, so that lucky noise claims no precision."""
+    below 1.96 stddevs of the noise, so that a small draw of noise does not suggest precision."""
     count, moved = float(numbers.records[0]), numbers.records[1:]
     stddev = numbers.records_stddev
     found = [float(moved[j]) for j, known in enumerate(numbers.measured) if known]
@@ -182,10 +183,11 @@ def _topics(numbers: NoisyNumbers) -> PublicFigure:
     """Return the total variation distance between the topics of records and of the texts.
 
     *Upper end.* The distance is p(A) - q(A) for the best set A of topics, and the distance of the
-    records is at least their share in A minus q(A). A share of n records is taken to be
-    normal, with variance at most 1/4n. *Lower end.* The shares of n records in k topics are on
-    average at most sqrt(k/n)/2 away, and farther by sqrt(log(1/a)/2n) with probability at most a
-    (McDiarmid 1989). Noise and sampling get half of the error probability each.
+    records is at least their share in A minus q(A). A share of n records is taken to be normal,
+    with variance at most 1/4n. *Lower end.* The mean distance of the shares of n records in k
+    topics from the true shares is at most sqrt(k/n)/2. The distance exceeds this by
+    sqrt(log(1/a)/2n) with probability at most a (McDiarmid 1989). Noise and sampling get half of
+    the error probability each.
     """
     moved, whole = float(numbers.topics[0]), float(numbers.quality[:CELLS_OF_COVERAGE].sum())
 
@@ -235,7 +237,7 @@ def _ratio(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class FigureRule:
     """A condition on the estimate of one figure, such as coverage >= 0.8."""
 
     figure: str
@@ -243,7 +245,7 @@ class Rule:
     number: float
 
     @classmethod
-    def of(cls, figure: str, condition: str) -> Rule:
+    def of(cls, figure: str, condition: str) -> FigureRule:
         """Read a rule. Raises ValueError for another form, or an unknown figure.
 
         >>> Rule.of("coverage", ">= .8")

@@ -15,7 +15,7 @@ class EvaluateSettings(Section):
     """Metrics that compare synthetic with real texts: internal ones, and DP ones to publish."""
 
     public: bool | Annotated[float, Field(gt=0, lt=1)] = True
-    """Share of the budget (of mu^2) that measures the release; true: 0.04 of a run that spends."""
+    """Share of the budget (of mu^2) to measure the release; true: 0.04 if the run spends budget."""
     show: bool = True
     """Whether metrics are computed and shown. The card counts the runs with shown metrics."""
     max_texts: Annotated[int, Field(ge=10)] = 2000

@@ -45,8 +45,8 @@ class DifferentTexts:
 
     A text repeats an earlier text if both have the same runs of eight words in a row, or if one
     earlier text has more than half of its runs. A longer text may contain an earlier short text,
-    such as a greeting. A run counts for the first text and the 19 newest texts with it, so a phrase
-    that many texts have takes little time.
+    such as a greeting. For each run, only the first text and the 19 newest texts with it are
+    compared. So a phrase of many texts takes little time.
     """
 
     def __init__(self) -> None:
@@ -168,9 +168,9 @@ def predicted_scores(
     this value has without a signal. `stddev` is the noise of a score, in the unit of scores.
     `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m, d) of scored texts. At
     most 2,000 anchors are used. `scored` (n,) says which texts are anchors, by default none. Their
-    scores are smoothed with up to 32 times the ridge, as Stein's estimate of their error says. Far
-    from the anchors, such a ridge would give average scores, so there is none if only some scored
-    texts are anchors. Guarantee: post-processing.
+    scores are smoothed with up to 32 times the ridge, which Stein's estimate of their error
+    chooses. Far from the anchors, such a ridge would give average scores. So scores are not
+    smoothed if only some scored texts are anchors. Guarantee: post-processing.
     """
     if len(anchors) > _MOST_ANCHORS:
         chosen = public_rng(0, "anchors").choice(len(anchors), size=_MOST_ANCHORS, replace=False)

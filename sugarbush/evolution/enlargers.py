@@ -17,10 +17,10 @@ from sugarbush.randomness import Rng
 
 @dataclass(frozen=True)
 class MostVoted(Enlarger):
-    """The survivors of the last round are released, and further texts without a vote.
+    """Releases the survivors of the last round, and further texts that got no vote.
 
-    A release with fewer texts than survivors (or than texts that were scored once) has those with
-    the most votes.
+    A release with fewer texts than survivors (or than texts that were scored once) contains the
+    texts with the most votes.
     """
 
     def kept(self, lineage: Lineage, *, count: int, rng: Rng) -> Population:

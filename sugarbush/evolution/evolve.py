@@ -123,9 +123,10 @@ class Rounds:
     def run(self, first: Released[Population]) -> Lineage:
         """Run all rounds from the candidates `first`, and return the final set.
 
-        Each round selects as many candidates of each label as `first` has, or with `scores_first`
-        so many that they and their variations are as many. Raises BudgetExceededError if the cap
-        does not allow all rounds. Raises GeneratorError if the generator returns too few texts.
+        Each round selects as many candidates of each label as `first` has. With `scores_first`, the
+        selected candidates and their variations together are as many. Raises BudgetExceededError if
+        the cap does not allow all rounds. Raises GeneratorError if the generator returns too few
+        texts.
         """
         numbers = range(1, self.number + 1)
         self.scoring.check([f"scores-{number:03d}" for number in numbers])

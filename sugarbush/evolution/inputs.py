@@ -51,7 +51,7 @@ class MetadataRelease:
     """The results of stage synthesize_metadata: a DP table, DP counts of one label, or both.
 
     `rows` (n, d) are codes in schema order. `record_count` is the DP record count of the table.
-    `cliques` are the sets of attributes of which the table contains joint values (`DpTable`).
+    `cliques` are the sets of attributes with joint values in the table (`DpTable`).
     """
 
     rows: NDArray[np.int64] | None = None

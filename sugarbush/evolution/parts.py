@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.class_sums import ClassSums
 from sugarbush.data.schema import Schema
+from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
 from sugarbush.evolution.population import Population

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.class_sums import (
+from sugarbush.data.schema import Schema
+from sugarbush.embedding.class_sums import (
     Classes,
     ClassSums,
     class_rows,
     class_scale,
     classes_of,
 )
-from sugarbush.data.schema import Schema
 from sugarbush.embedding.nearest import nearest, nearest_few, within_label
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.kernel_scores import RESOLUTION, KernelScores
@@ -60,7 +60,8 @@ class NearestVotes(Scorer):
     def points(
         self, embeddings: NDArray[np.float32], codes: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """Return the points (n, k) float32 whose distances decide, of records or of candidates.
+        """Return the points (n, k) float32 of records or candidates. Their distances decide the
+        votes.
 
         Guarantee: point i depends on embedding i and codes i alone. The default is the embeddings.
         """
@@ -160,11 +161,11 @@ class KernelScorer(Scorer):
 class ScoresAndClassSums(KernelScorer):
     """A record gives kernel scores, and adds its embedding to the sums of its own attribute values.
 
-    Both are numbers of one row, and one noisy sum releases them. The norm of the scores is at most
-    `score_unit`, and the norm of the embeddings (`sugarbush.data.class_sums`) at most `class_unit`.
-    Their squares add up to at most RESOLUTION^2, so the row has the sensitivity of kernel scores
-    alone. `class_share` is the share of mu^2 that pays for the embeddings. `classes` are the
-    attributes, which `for_schema` sets. Without any, all of the row are scores.
+    One row contains both, and one noisy sum releases them. The norm of the scores is at most
+    `score_unit`, and the norm of the embeddings (`sugarbush.embedding.class_sums`) at most
+    `class_unit`. Their squares add up to at most RESOLUTION^2, so the row has the sensitivity of
+    kernel scores alone. `class_share` is the share of mu^2 that pays for the embeddings. `classes`
+    are the attributes, which `for_schema` sets. Without attributes, a row contains scores alone.
 
     >>> ScoresAndClassSums(class_share=0.2, classes=((0, 7),)).score_unit
     3663

@@ -26,7 +26,7 @@ class FirstLength(Section):
     """The length of the first texts, which may depend on one attribute."""
 
     words: AtLeastOne | _SomeNumbers | None = None
-    """Words of a prompt, or quantiles of them; null: as donated texts or the records have."""
+    """Requested number of words, or quantiles; null: from the donated texts or the records."""
     attribute: str | None = None
     """Attribute that decides the length; null: every prompt requests `words`."""
     words_by_value: dict[str, int] | None = None
@@ -60,4 +60,4 @@ class InitialiseSettings(Section):
 
     length: FirstLength = FirstLength()
     again: Annotated[float, Field(ge=0, le=0.5)] = 0.2
-    """Share of the first requests that is kept to request contradicted values again."""
+    """Share of the first requests that is reserved to request contradicted values again."""

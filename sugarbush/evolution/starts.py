@@ -27,10 +27,10 @@ LABEL_COUNTS: Final = BudgetRequest(name=LABELS, pool="metadata", count=1)
 class FromTable(Start):
     """Each text has attribute values of a row of AIM's DP table (Chien et al. 2026).
 
-    The model of the table takes pairs of attributes that were not measured as independent. A writer
-    would then get values that contradict each other. So a request names the attributes of one
-    measured clique alone, and the writer decides the others. A generator that does not follow
-    requests, such as a pool, finds texts by whole rows
+    The model of the table assumes that attributes are independent if they were not measured
+    together. So the values of a row may contradict each other. Therefore a request names only the
+    attributes of one measured clique, and the generator chooses the others. A generator that does
+    not follow requests, such as a pool, finds texts by whole rows
     (docs/decisions/requests-by-clique.md).
     """
 

@@ -36,7 +36,8 @@ _UNLIMITED = 2**62
 class Completion:
     """A model's answer as the model wrote it.
 
-    `cached_prompt_tokens` are those of `prompt_tokens` that were computed for an earlier prompt.
+    `cached_prompt_tokens` counts the part of `prompt_tokens` that was computed for an earlier
+    prompt.
     """
 
     text: str | None

@@ -173,7 +173,7 @@ class _Turn(NamedTuple):
 
 
 def final_text(said: str) -> str:
-    r"""Return the words that a reader should see in what a server returned.
+    r"""Return the words of a server's answer that a reader should see.
 
     The result is empty if the assistant only thought. A token that remains is unusual:
     `control_tokens` finds it.

@@ -119,8 +119,8 @@ class VariationRequest(Request):
 class Answer:
     """The text or the problem of one request. `text` is None exactly if `problem` is set.
 
-    `cached_prompt_tokens` are those of `prompt_tokens` that an earlier prompt had, too, and that
-    were not computed again. If the generator counts no tokens, the numbers of tokens are 0.
+    `cached_prompt_tokens` counts the part of `prompt_tokens` that an earlier prompt also had, and
+    that was not computed again. If the generator counts no tokens, the numbers of tokens are 0.
     """
 
     text: str | None
@@ -135,8 +135,8 @@ class Answer:
 class Usage:
     """The cost of a batch of answers, in calls and tokens.
 
-    `cached_calls` need no call, because their answers are stored. `cached_prompt_tokens` are those
-    of `prompt_tokens` that an earlier prompt had, too.
+    `cached_calls` need no call, because their answers are stored. `cached_prompt_tokens` counts the
+    part of `prompt_tokens` that an earlier prompt also had.
     """
 
     calls: int = 0
@@ -264,8 +264,9 @@ class GeneratorSettings(Section):
     one_domain: ClassVar[bool] = False
     """Whether the generator writes texts of one fixed domain, regardless of the corpus."""
     follows_requests: ClassVar[bool] = True
-    """Whether a text may have a value because a prompt requested it. A pool's texts are older than
-    the requests, so a request tells nothing about a text beyond the text itself."""
+    """Whether a text may have a value because a prompt requested it. A pool's texts existed before
+    the requests, so a request gives no information about a text.
+    """
     example_sets: ClassVar[int] = 0
     """The number of example sets that the prompts of a run share
     (`sugarbush.generators.examples`); 0: each request has its own nearest examples."""

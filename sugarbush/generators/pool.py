@@ -44,14 +44,14 @@ _TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Prompt:
+class _Search:
     """A search near the mean embedding of `texts`. The search never returns a copy of `parent`."""
 
     texts: tuple[str, ...] = ()
     parent: str | None = None
 
 
-_NOTHING = _Prompt()
+_NOTHING = _Search()
 
 
 class Pool(GeneratorSettings):
@@ -193,7 +193,7 @@ class PoolGenerator(Generator):
 
     def _answers(self, requests: tuple[Request, ...]) -> tuple[Answer, ...]:
         rngs = [public_rng(self._seed, "pool", repr(request)) for request in requests]
-        asked_by: dict[_Prompt, list[int]] = {}
+        asked_by: dict[_Search, list[int]] = {}
         for index, (request, rng) in enumerate(zip(requests, rngs, strict=True)):
             asked_by.setdefault(_prompt(request, rng), []).append(index)
         answers = {
@@ -212,7 +212,7 @@ class PoolGenerator(Generator):
                     answers[index] = self._draw(near, scores, requests[index], rngs[index])
         return tuple(answers[index] for index in range(len(requests)))
 
-    def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
+    def _near(self, cosines: NDArray[np.float32], prompt: _Search) -> NDArray[np.int64]:
         """Return the sorted indices of all pool texts or, with a parent, of its neighbours."""
         if prompt.parent is None:
             return np.arange(len(cosines))
@@ -245,7 +245,7 @@ class PoolGenerator(Generator):
             return Answer(text=None, problem=Problem.COPIED_EXAMPLE)
         return Answer(text=self._texts[near[best]])
 
-    def _directions(self, prompts: Sequence[_Prompt]) -> NDArray[np.float32]:
+    def _directions(self, prompts: Sequence[_Search]) -> NDArray[np.float32]:
         """Return the mean embedding of each prompt's texts, scaled to length 1: (m, d).
 
         A released vector `query` is added, and the sum is scaled to length 1 again.
@@ -281,14 +281,14 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return scaled
 
 
-def _prompt(request: Request, rng: Rng) -> _Prompt:
+def _prompt(request: Request, rng: Rng) -> _Search:
     if isinstance(request, VariationRequest):
-        return _Prompt(texts=(request.parent,), parent=request.parent)
+        return _Search(texts=(request.parent,), parent=request.parent)
     if request.examples:
         count = min(_EXAMPLES_A_QUERY, len(request.examples))
         chosen = rng.choice(len(request.examples), size=count, replace=False)
-        return _Prompt(texts=tuple(request.examples[i] for i in sorted(chosen)))
+        return _Search(texts=tuple(request.examples[i] for i in sorted(chosen)))
     if request.attributes:
         values = (f"{name.replace('_', ' ')}: {value}" for name, value in request.attributes)
-        return _Prompt(texts=(", ".join(values),))
+        return _Search(texts=(", ".join(values),))
     return _NOTHING

@@ -50,7 +50,7 @@ def cost_of(
 ) -> float | None:
     """Return the cost of the tokens in the currency of `price`, or None without a price.
 
-    `cached_prompt_tokens` are those of `prompt_tokens` from the endpoint's prefix cache.
+    `cached_prompt_tokens` is the part of `prompt_tokens` from the endpoint's prefix cache.
 
     >>> price = Price(input=1.0, output=4.0, cached=0.1, date="2026-11-01")
     >>> cost_of(price, prompt_tokens=10**6, completion_tokens=0, cached_prompt_tokens=5 * 10**5)

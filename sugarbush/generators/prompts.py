@@ -4,10 +4,9 @@
 chat formats have no system role. `continuation` is for models that only continue a text (GPT-2).
 The result is an unfinished list of texts, which the model continues.
 
-What the prompts of a run have in common comes first: the task, the form and the examples. What
-belongs to one text comes last: its attributes, its length and, for a variation, its
-parent. So a
-local model and the prefix cache of an endpoint read the common part once.
+A prompt begins with what all prompts of a run have in common: the task, the form and the examples.
+It ends with what belongs to one text: its attributes, its length and, for a variation, its parent.
+So a local model and the prefix cache of an endpoint read the common part once.
 
 Every word of a prompt comes from this file, the schema or the request. So a prompt contains only
 released or public text.
@@ -80,8 +79,8 @@ def continuation(
 
     Long prompts are shortened as in `render`. The answer ends at the next line that is SEPARATOR.
     Models without a chat format cannot fill in blanks. So for a variation, the list of texts ends
-    with the parent, and `mask_share` and `tone` have no effect. Descriptions of values have
-    none either, because such a model follows no instructions.
+    with the parent, and `mask_share` and `tone` have no effect. Descriptions of values have no
+    effect either, because such a model follows no instructions.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
@@ -177,7 +176,7 @@ def _form(request: Request) -> list[str]:
 
 
 def _spans(shape: Shape, text: str) -> Sequence[Span] | None:
-    """Return the positions of free text. A planned text without words has none."""
+    """Return the positions of free text. A planned text without words has no positions."""
     try:
         return shape.spans(text)
     except ShapeError:

@@ -27,7 +27,9 @@ class GeneratorSection(Section):
     provider: str = "simulator"
     """The generator: simulator, pool, openai, huggingface, or the name of a plug-in."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Stop if a larger share of the answers is unusable. Unless 0, one of several is tolerated."""
+    """Stop if a larger share of the answers is unusable. Above 0, one of several may be
+    unusable.
+    """
 
     @property
     def chosen(self) -> GeneratorSettings:

@@ -20,7 +20,7 @@ class SharedPrefix:
 
 
 @dataclass
-class _Run:
+class _Neighbours:
     """Prompts that are neighbours in sorted order and share `length` elements."""
 
     length: int
@@ -28,12 +28,12 @@ class _Run:
     saved: int = 0
     groups: list[tuple[list[int], int]] = field(default_factory=list)
 
-    def add(self, part: _Run) -> None:
+    def add(self, part: _Neighbours) -> None:
         self.size += part.size
         self.saved += part.saved
         self.groups += part.groups
 
-    def closed(self) -> _Run:
+    def closed(self) -> _Neighbours:
         """Make one group of all prompts if this saves more than the groups inside."""
         whole = (self.size - 1) * self.length
         if whole > 0 and whole >= self.saved:
@@ -53,15 +53,15 @@ def shared_prefixes(prompts: Sequence[Sequence[Any]]) -> list[SharedPrefix]:
     [(3, 0), (0, 1), (3, 0), (3, 0)]
     """
     order: Any = sorted(range(len(prompts)), key=lambda index: (prompts[index], index))
-    open_runs: list[_Run] = []  # each shares more than the run before it
+    open_runs: list[_Neighbours] = []  # each shares more than the run before it
     for position, index in enumerate(order):
         common = _common(prompts[index], prompts[order[position + 1]]) if index != order[-1] else -1
-        part = _Run(length=len(prompts[index]), size=1, groups=[([index], 0)])
+        part = _Neighbours(length=len(prompts[index]), size=1, groups=[([index], 0)])
         while open_runs and open_runs[-1].length > common:
             open_runs[-1].add(part)
             part = open_runs.pop().closed()
         if not open_runs or open_runs[-1].length < common:
-            open_runs.append(_Run(length=common))
+            open_runs.append(_Neighbours(length=common))
         open_runs[-1].add(part)
     prefixes = [SharedPrefix(length=0, leader=index) for index in range(len(prompts))]
     for members, length in open_runs[0].groups if open_runs else ():

@@ -32,6 +32,7 @@ from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import DAMAGED, digest_of, digest_of_folder
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
+from sugarbush.training.crt.findings import DESCRIPTION, LEARNED
 from sugarbush.training.crt.settings import LSTM, CrtSettings
 from sugarbush.training.dpsgd.settings import CLIP_NORM, TINY, TrainingSettings
 
@@ -67,7 +68,11 @@ class CRT(CrtSettings, TrainedMethod):
         return self.model_copy(update=of_example)
 
     def check(self, context: MethodContext) -> None:
-        """Refuse `unit: user`, because CRT protects only a secret in one record."""
+        """Refuse `unit: user`, because CRT protects only a secret in one record, and a detector
+        that is not installed."""
+        from sugarbush.training.crt.policies import require_learned
+
+        require_learned(self._detectors)
         if context.unit is Unit.USER:
             raise ValueError(
                 "methods: crt protects a secret in one record, not a user. Remove crt, or set "
@@ -75,25 +80,27 @@ class CRT(CrtSettings, TrainedMethod):
             )
 
     @property
+    def _detectors(self) -> tuple[str, ...]:
+        """The detectors of both policies."""
+        return (*self.detectors, *filter(None, [self.conservative]))
+
+    @property
     def facts(self) -> MethodFacts:
         from sugarbush.training.crt.policies import extras_of
 
-        detectors = (*self.detectors, *filter(None, [self.conservative]))
         return MethodFacts(
             reads_codes=False,
             is_measured=False,
             pretrained=self.model if self.model in (TINY, LSTM) else None,
             files=self._files(),
-            extras=(("train",), *extras_of(detectors)),
+            extras=(("train",), *extras_of(self._detectors)),
             confidential_epsilon=self.epsilon,
         )
 
     def _files(self) -> tuple[tuple[str, str], ...]:
         """Return the labelled sample, the known public texts and the tuned detectors."""
-        from sugarbush.training.crt.findings import DESCRIPTION
-
         named = [(self.labelled, "methods.crt.labelled"), (self.known, "methods.crt.known")]
-        for name in (*self.detectors, *filter(None, [self.conservative])):
+        for name in self._detectors:
             if (Path(name) / DESCRIPTION).exists():
                 named.append((name, "methods.crt.detectors"))
         return tuple((file, setting) for file, setting in named if file is not None)
@@ -101,7 +108,7 @@ class CRT(CrtSettings, TrainedMethod):
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the detectors and the first model load. The detector `learned` is not opened,
         because its first use trains it."""
-        from sugarbush.training.crt.policies import LEARNED, make_policy, make_public_policy
+        from sugarbush.training.crt.policies import make_policy, make_public_policy
         from sugarbush.training.crt.start import check_start
 
         if self.detectors != (LEARNED,):
@@ -334,7 +341,7 @@ class CRT(CrtSettings, TrainedMethod):
         from sugarbush.training.crt.units import text_units
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd.data import probe_examples
-        from sugarbush.training.dpsgd.train import Decay, Learning, Performance
+        from sugarbush.training.dpsgd.train import Decay, Learning, Performance, Training
 
         training = inputs.tools.training
         model, tokenizer = load_start(
@@ -357,13 +364,15 @@ class CRT(CrtSettings, TrainedMethod):
             model,
             public=units(public),
             private=units(private),
-            mechanism=mechanism,
-            learning=learning,
-            public_pass=PublicPass(learning=learning, batch_size=16, seed=inputs.public.seed),
-            performance=Performance(
-                micro_batch_tokens=training.micro_batch_tokens,
-                checkpoint_every=training.checkpoint_every,
+            training=Training(
+                mechanism=mechanism,
+                learning=learning,
+                performance=Performance(
+                    micro_batch_tokens=training.micro_batch_tokens,
+                    checkpoint_every=training.checkpoint_every,
+                ),
             ),
+            public_pass=PublicPass(learning=learning, batch_size=16, seed=inputs.public.seed),
             probe=probe_examples(len(tokenizer), max_length=self.max_length),
             checkpoints=checkpoints,
             session=PrivacySession(

@@ -442,7 +442,7 @@ class DPFT(TrainedMethod):
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
         from sugarbush.training.dpsgd.data import probe_examples, truncated
-        from sugarbush.training.dpsgd.train import Decay, Learning, train
+        from sugarbush.training.dpsgd.train import Decay, Learning, Training, train
 
         settings = self.training
         device = open_device(inputs.tools.training.device)
@@ -455,14 +455,18 @@ class DPFT(TrainedMethod):
         trained = train(
             model,
             units,
-            mechanism=mechanism,
-            learning=Learning(
-                learning_rate=settings.learning_rate,
-                decay=Decay(settings.decay),
-                warmup_steps=settings.warmup_steps,
-                weight_decay=settings.weight_decay,
+            training=Training(
+                mechanism=mechanism,
+                learning=Learning(
+                    learning_rate=settings.learning_rate,
+                    decay=Decay(settings.decay),
+                    warmup_steps=settings.warmup_steps,
+                    weight_decay=settings.weight_decay,
+                ),
+                performance=_performance(
+                    inputs.tools.training, device, max_length=settings.max_length
+                ),
             ),
-            performance=_performance(inputs.tools.training, device, max_length=settings.max_length),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
             session=inputs.private.session(stage=STAGE, run=run),

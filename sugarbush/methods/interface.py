@@ -322,7 +322,7 @@ def with_every_charge(inputs: MethodInputs, final: FinalSet, *, of_run: bool) ->
     """Return the texts with the ids of all charges of this stage, also those that `final` lacks.
 
     With `of_run`, every charge of the run of `final` is named, also by an earlier process. The card
-    states the epsilon of these ids, so a forgotten id would state too little.
+    states the epsilon of these ids, so it would state too little without one of them.
     """
     ids = [*final.lineage.ledger_ids, *inputs.private.charged]
     if of_run:

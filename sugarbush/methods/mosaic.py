@@ -68,8 +68,8 @@ class Mosaic(PromptSettings):
 
     Without `candidates`, the number of scored texts follows `release.texts` of the project, so that
     a small release needs few calls: four per released text, but at least 400 and at most 2,000.
-    Without `release.texts`, it is two per record of the DP count. A release of another size needs
-    no new charge if the number of scored texts stays the same, for example with `candidates`.
+    Without `release.texts`, the number is two per record of the DP count. A release of another size
+    needs no new charge if the number of scored texts stays the same, for example with `candidates`.
 
     >>> Mosaic().prompts().candidate_count(None, texts=300)
     1200
@@ -82,8 +82,9 @@ class Mosaic(PromptSettings):
     _in_rounds: bool = PrivateAttr(default=False)
 
     def in_project(self, context: MethodContext) -> Self:
-        """Return the method for the project. `release.texts` decides an open `candidates`. The
-        prompts and the generator decide whether there are rounds."""
+        """Return the method for the project. If `candidates` is null, `release.texts` decides it.
+        The prompts and the generator decide whether there are rounds.
+        """
         method = super().in_project(context)
         count = method.candidates
         if count is None and context.texts is not None:
@@ -103,8 +104,8 @@ class Mosaic(PromptSettings):
         """Return the parts of one release of scores.
 
         If the settings say that 2,000 texts are scored, as for a release of 500 texts or more, the
-        release is for training: labels matter more and the choice matters less. Settings decide the
-        share, never the records.
+        release is for training: labels matter more and the selection matters less. Settings decide
+        the share, never the records.
         """
         many = (self.candidates or 0) >= _MANY_SCORED
         return Parts(

@@ -168,9 +168,10 @@ class PartsMethod(OneStageMethod):
     def _corrected_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
         """Return the first requests and their answers.
 
-        The last requests, a share of `again`, wait. If a text of the other requests contradicts its
-        requested values, a new request for the same row of the table replaces a waiting request. So
-        the values of the texts stay near the DP table. Contradicting texts are candidates, too.
+        The last requests, a share of `again`, are held back. If a text of the other requests
+        contradicts its requested values, a new request for the same row of the table replaces one
+        of them. So the values of the texts stay near the DP table. Contradicting texts are
+        candidates, too.
         """
         public = inputs.public
         first = self.first_requests(inputs, count=None)
@@ -388,9 +389,9 @@ class PartsMethod(OneStageMethod):
     ) -> Callable[[int], Requests]:
         """Return a function that returns batch i of further requests, in random order.
 
-        A pool repeats the texts near the donated examples. If the first `most` requests brought too
-        few different texts, and the records scored some, further requests show one of the texts
-        `like()` each, which have good scores. These requests name no attribute values.
+        A pool repeats the texts near the donated examples. If the first `most` requests returned
+        too few different texts, and the records scored some, each further request shows one of the
+        texts `like()`, which have good scores. These requests name no attribute values.
         """
         uses_scores = self.parts().enlarger.uses_scores
         repeats = uses_scores and not inputs.tools.label_reader().requests_tell

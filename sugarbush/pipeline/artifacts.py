@@ -27,7 +27,7 @@ from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.stages.fingerprint import old_card_notice
+from sugarbush.release.card_state import old_card_notice
 from sugarbush.release.figures import given_labels
 from sugarbush.release.folders import (
     donated_frame,
@@ -37,6 +37,7 @@ from sugarbush.release.folders import (
     readable,
     values_of,
 )
+from sugarbush.report.card import CARD_FILE, read_card
 from sugarbush.run.settings import FILE, ProjectSettings, load_params
 
 
@@ -177,14 +178,21 @@ class Artifacts:
         )
 
     def card(self) -> dict[str, Any]:
-        """Load the release card that stage report wrote. Warns if it lacks later charges."""
-        path = require(self.roots.published / "release_card.json", left_by="report")
-        if (self.base / FILE).exists():
-            project = open_project(self.base)
-            if project.ledger().path.exists() and (notice := old_card_notice(project)) is not None:
-                warnings.warn(notice, stacklevel=2)
-        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return card
+        """Load the release card that stage report wrote, as plain values. Warns if it lacks later
+        charges. Raises StorageError for a damaged card."""
+        path = require(self.roots.published / CARD_FILE, left_by="report")
+        if (notice := self._old_card_notice()) is not None:
+            warnings.warn(notice, stacklevel=2)
+        return read_card(path).to_json()
+
+    def _old_card_notice(self) -> str | None:
+        if not (self.base / FILE).exists():
+            return None
+        project = open_project(self.base)
+        settings, ledger = project.settings, project.ledger(rehearse=False)
+        if not ledger.path.exists():
+            return None
+        return old_card_notice(project.roots, settings.privacy, settings.released, ledger)
 
     def _scored(self, scored: Scored) -> pd.DataFrame:
         return self._frame(scored.population).assign(votes=scored.scores.value / scored.unit)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.population import NO_CODE
-from sugarbush.paths import Roots, require
 from sugarbush.privacy.data_types import Released
-from sugarbush.release.folders import read_ledger_ids
+from sugarbush.release.store import ReleasedMetadata
 from sugarbush.report.model import DpCounts
-from sugarbush.tables.dp_table import DpTable, Measurement
+from sugarbush.tables.dp_table import Measurement
 
 _ENGINES = {
     "sugarbush": "AIM",
@@ -27,34 +23,23 @@ _ENGINES = {
 }
 
 
-def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
+def dp_counts_of(metadata: ReleasedMetadata, schema: Schema) -> DpCounts | None:
     """Return DP counts of the attributes, from the DP table or from a noisy histogram."""
-    folder = _folder(base)
-    table = dp_table_of(base)
+    table, described = metadata.table, metadata.described
     if table is not None:
         return DpCounts(
             source=f"{_ENGINES[table.engine]}, engine {table.engine}",
             counts=Released(counts_of(table.rows.value, schema), table.rows.ledger_ids),
             stddev=_stddevs(table.measurements),
         )
-    if (folder / "labels.npy").exists():
-        described = json.loads((folder / "metadata.json").read_text())
+    if metadata.values.labels is not None:
         name = described["label"]
         return DpCounts(
             source="one noisy histogram",
-            counts=Released({name: np.load(folder / "labels.npy")}, read_ledger_ids(folder)),
+            counts=Released({name: metadata.values.labels}, metadata.values.ledger_ids),
             stddev={name: float(described["label_stddev"])},
         )
     return None
-
-
-def dp_table_of(base: Path) -> DpTable | None:
-    """Read the DP table and its measurements. Return None if the run has no DP table."""
-    folder = _folder(base)
-    if not (folder / "rows.parquet").exists():
-        return None
-    rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-    return DpTable.from_json(json.loads((folder / "table.json").read_text()), rows)
 
 
 def counts_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]:
@@ -65,10 +50,6 @@ def counts_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any
         if len(column):
             found[attribute.name] = np.bincount(column, minlength=len(attribute.domain))
     return found
-
-
-def _folder(base: Path) -> Path:
-    return require(Roots(base).released / "metadata", left_by="synthesize_metadata")
 
 
 def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:

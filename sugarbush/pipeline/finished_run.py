@@ -1,58 +1,37 @@
 """Describes a finished run in memory, and makes its card and its report.
 
-The code of stage report makes the report. It needs public and released values only. They are
-written to a temporary folder with the layout of a project, which stage report reads.
+The card and the page are made by the functions of stage report, from public and released values.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
+from sugarbush.attributes.agreement import Agreement
 from sugarbush.attributes.donated import DonatedCodes
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.methods.interface import FinalSet, Initial, Method
-from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
-from sugarbush.pipeline.method_output import write_final_set, write_first_candidates
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.quality.measure import STAGE as MEASURE
 from sugarbush.quality.public_quality import quality_of
-from sugarbush.rehearsal.rehearse import require_rehearsal
-from sugarbush.release.figures import FILE as FIGURES
 from sugarbush.release.figures import MeasuredFigures
-from sugarbush.release.folders import write_release
+from sugarbush.release.store import MethodTexts, ReleasedMetadata
+from sugarbush.report.card import Card
 from sugarbush.report.model import PublicData, ReleaseFacts
 from sugarbush.report.verdict import Verdict
-from sugarbush.run.context import Gate, Project
-from sugarbush.run.inputs import FolderInputs
 from sugarbush.run.settings import ProjectSettings
-
-
-def metadata_files(metadata: DrawnMetadata) -> dict[str, bytes]:
-    """Read the files of finished DP metadata, which the state folder need not keep."""
-    with tempfile.TemporaryDirectory(prefix="sugarbush-metadata-") as folder:
-        metadata.save(Path(folder))
-        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedRun:
     """Everything that a release in memory and its report need, without a private value.
 
-    `labels` were read from the final texts. `counts` are DP counts of the attributes, and `figures`
-    the public figures, or None if they were not measured. `metadata` contains the files of the DP
-    metadata, and `engine` names the algorithm that made its table. `first` contains the first
-    candidates, or None if the method has none. `ledger` is a snapshot at the end of the run.
+    `labels` were read from the final texts. `figures` are the public figures, or None if they were
+    not measured. `first` contains the first candidates, or None if the method has none. `ledger` is
+    a snapshot at the end of the run, and `looked` are the charges of the first look.
     """
 
     settings: ProjectSettings
@@ -62,14 +41,17 @@ class FinishedRun:
     first: Initial | None
     labels: Labels = field(repr=False)
     verdict: Verdict = field(repr=False)
-    metadata: Mapping[str, bytes] = field(repr=False)
-    metadata_ids: tuple[str, ...]
-    engine: str | None
+    metadata: ReleasedMetadata = field(repr=False)
     donated: DonatedCodes = field(repr=False)
     ledger: Ledger
     plan: BudgetPlan
-    counts: Mapping[str, NDArray[Any]] = field(repr=False)
+    looked: tuple[str, ...]
     figures: MeasuredFigures | None = field(repr=False)
+
+    @property
+    def metadata_ids(self) -> tuple[str, ...]:
+        """The entries that were charged for the DP metadata."""
+        return self.metadata.values.ledger_ids
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
@@ -78,97 +60,80 @@ class FinishedRun:
         figures = () if self.figures is None else self.figures.ledger_ids
         return tuple(dict.fromkeys((*self.ledger.profiles(), *run, *figures)))
 
-    def card(self) -> Mapping[str, Any] | None:
+    def card(self) -> Card | None:
         """Return the card by the ledger as it is now, or None without a DP guarantee."""
-        from sugarbush.report.card import release_card
+        from sugarbush.report.card_values import release_card
 
         return None if self.method.stays_private else release_card(self.facts())
 
     def facts(self) -> ReleaseFacts:
         """Collect what the card states, by the ledger as it is now."""
-        from sugarbush.pipeline.release_facts import release_facts, text_counts
+        from sugarbush.release.facts import ReleaseContents, release_facts, text_counts
 
         return release_facts(
             self.settings,
             self.schema,
+            ReleaseContents(
+                texts={self.method.name: text_counts(self.final.lineage)},
+                donated=len(self.donated.texts),
+                engine=None if self.metadata.table is None else self.metadata.table.engine,
+            ),
             ledger=self.ledger,
             ledger_ids=self.ledger_ids,
-            texts={self.method.name: text_counts(self.final.lineage)},
-            donated=len(self.donated.texts),
-            engine=self.engine,
             plan=self.plan,
             quality=quality_of(
                 self.settings,
                 self.schema,
                 self.figures,
                 labels={self.method.name: self.labels},
-                counts=self.counts,
+                counts=self.metadata.values.counts_of(self.schema),
             ),
         )
 
     def public_data(self) -> PublicData:
         """Collect the values of the public page. The method must have a DP guarantee."""
-        from sugarbush.pipeline.stages.report import public_data
+        from sugarbush.pipeline.page_data import public_data
 
-        with tempfile.TemporaryDirectory(prefix="sugarbush-report-") as folder:
-            project = _FinishedProject(Path(folder), self)
-            self._write(project)
-            return public_data(project)
-
-    def _write(self, project: Project) -> None:
-        with atomic_directory(project.roots.released / "metadata") as folder:
-            for name, content in self.metadata.items():
-                (folder / name).write_bytes(content)
-            write_release(
-                folder,
-                stage=STAGE,
-                privacy=self.settings.privacy,
-                ledger_ids=self.metadata_ids,
-                run=self.final.run,
-                ledger=self.ledger,
-            )
-        if self.figures is not None:
-            with atomic_directory(project.roots.released / "figures") as folder:
-                (folder / FIGURES).write_text(self.figures.to_json(), encoding="utf-8")
-                write_release(
-                    folder,
-                    stage=MEASURE,
-                    privacy=self.settings.privacy,
-                    ledger_ids=self.figures.ledger_ids,
-                    run=self.figures.run,
-                    ledger=self.ledger,
-                )
-        with atomic_directory(project.roots.public / "donated") as folder:
-            self.donated.save(folder, self.schema.names)
-        if self.first is not None:
-            write_first_candidates(project, self.method, self.first)
-        write_final_set(project, self.method, self.method.stages[-1], self.final)
-
-
-class _FinishedInputs(FolderInputs):
-    """The public and released values of one release, in a folder."""
-
-    def __init__(self, base: Path, run: FinishedRun) -> None:
-        super().__init__(base, run.settings, schema=run.schema)
-        self._embeddings = EmbeddingsInMemory()
-
-    def encoder(self, *, private: bool) -> Encoder:
-        assert not private
-        return Encoder(self._settings.embedding, cache=self._embeddings)
-
-
-class _FinishedProject(Project):
-    """The project of one release, with the ledger and the plan of its end."""
-
-    def __init__(self, base: Path, run: FinishedRun) -> None:
-        super().__init__(
-            base,
-            run.settings,
-            inputs=_FinishedInputs(base, run),
-            gate=Gate(rehearse=require_rehearsal, plan=lambda _: run.plan),
-            state=run.ledger.state,
+        encoder = Encoder(self.settings.embedding, cache=EmbeddingsInMemory(), private=False)
+        return public_data(
+            _MemoryRun(self),
+            settings=self.settings,
+            schema=self.schema,
+            ledger=self.ledger,
+            ledger_ids=self.ledger_ids,
+            plan=self.plan,
+            looked=self.looked,
+            encode=encoder.encode,
+            verdict=lambda method, texts: self.verdict,
         )
-        self._run = run
 
-    def ledger(self, *, rehearse: bool = True) -> Ledger:
-        return self._run.ledger
+
+@dataclass(frozen=True)
+class _MemoryRun:
+    """The results of a finished run, for the card and the page."""
+
+    run: FinishedRun
+
+    def metadata(self) -> ReleasedMetadata:
+        return self.run.metadata
+
+    def figures(self) -> MeasuredFigures | None:
+        return self.run.figures
+
+    def texts_of(self, method: Method) -> MethodTexts:
+        run = self.run
+        lineage, first = run.final.lineage, run.first
+        steps = {} if first is None else {"first candidates": first.usage}
+        steps |= {f"round_{each.number:03d}": each.usage for each in lineage.rounds}
+        return MethodTexts(
+            lineage=lineage,
+            labels=run.labels,
+            usage=steps | {"final": lineage.usage},
+            ledger_ids=tuple(dict.fromkeys((*lineage.ledger_ids, *run.metadata_ids))),
+        )
+
+    def donated_texts(self) -> tuple[str, ...]:
+        return self.run.donated.texts
+
+    def agreements(self) -> tuple[Agreement, ...]:
+        return self.run.donated.agreements

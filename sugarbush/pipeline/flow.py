@@ -318,23 +318,24 @@ def result_lines(folder: Path = Path()) -> list[str]:
     A flow logs them, because Prefect's page of a run shows the log first.
     """
     from sugarbush.quality.judge import read_verdicts
+    from sugarbush.report.card import CARD_FILE, read_card
     from sugarbush.report.templating import upper_bound
 
     roots = Roots(folder)
-    card_file = roots.published / "release_card.json"
+    card_file = roots.published / CARD_FILE
     if not card_file.exists():
         return ["Nothing is released: the texts of these methods stay private."]
     lines = []
     for name, verdict in read_verdicts(roots).items():
         reasons = f": {'; '.join(verdict.reasons)}" if verdict.reasons else ""
         lines.append(f"verdict ({name}): {verdict.grade}{reasons}")
-    card = json.loads(card_file.read_text(encoding="utf-8"))
-    promise, budget = card["promise"], card["budget"]
+    card = read_card(card_file)
+    promise, budget = card.promise, card.budget
     lines += [
-        f"epsilon: {upper_bound(promise['epsilon'])} at delta {upper_bound(promise['delta'])}, per "
-        f"{promise['unit']}",
-        f"dataset total: {upper_bound(budget['dataset_total_epsilon'])} of a cap of "
-        f"{upper_bound(budget['dataset_cap_epsilon'])}",
+        f"epsilon: {upper_bound(promise.epsilon)} at delta {upper_bound(promise.delta)}, per "
+        f"{promise.unit}",
+        f"dataset total: {upper_bound(budget.dataset_total_epsilon)} of a cap of "
+        f"{upper_bound(budget.dataset_cap_epsilon)}",
         f"release card: {roots.published / 'release_card.md'}, and the artifact release-card",
     ]
     return lines

@@ -25,9 +25,9 @@ from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_co
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.private_store import (
     CorpusInMemory,
+    PreparedRecords,
     PrivateCorpus,
     RealTexts,
-    Records,
     codes_frame,
     records_of,
 )
@@ -232,7 +232,7 @@ def prepare_corpus(
     )
     encoder = Encoder(settings.embedding, cache=embeddings[True])
 
-    def coded(records: Records) -> NDArray[np.int64]:
+    def coded(records: PreparedRecords) -> NDArray[np.int64]:
         return codes_of(
             records,
             schema=schema,

@@ -43,8 +43,6 @@ def settings_of_run(
     prepared: ProjectSettings,
     *,
     method: Method,
-    generator: GeneratorSettings | None,
-    privacy: PrivacySettings | None,
     texts: int | None,
     seed: int,
     settings: Mapping[str, Any] | None,
@@ -55,10 +53,6 @@ def settings_of_run(
     """
     fields = prepared.model_dump(mode="json", by_alias=True, exclude_unset=True)
     changes: dict[str, Any] = {}
-    if privacy is not None:
-        changes["privacy"] = privacy.model_dump(mode="json")
-    if generator is not None:
-        changes["generator"] = _generator_section(generator)
     if texts is not None:
         changes["release"] = {"texts": texts}
     if seed != 1:

@@ -24,6 +24,7 @@ from sugarbush.privacy.results import LEDGER_IDS, ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
 from sugarbush.release.folders import metadata_in
+from sugarbush.release.store import ReleasedMetadata, read_released_metadata
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import open_store
 from sugarbush.run.records import corpus_of
@@ -155,6 +156,10 @@ class DrawnMetadata:
                 if path.name != LEDGER_IDS:
                     shutil.copy(path, folder / path.name)
         (folder / "metadata.json").write_text(json.dumps(self.described, indent=1))
+
+    def released(self) -> ReleasedMetadata:
+        """Read the results, which the state folder need not keep."""
+        return read_released_metadata(self.folders, self.described, ledger_ids=self.ledger_ids)
 
     def value(self) -> MetadataRelease:
         return metadata_in(self.folders, label=self.described["label"], ledger_ids=self.ledger_ids)

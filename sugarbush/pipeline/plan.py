@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -22,25 +24,45 @@ FILE: Final = ".cache/plan.json"
 
 
 def kept_plan(project: Project) -> BudgetPlan:
-    """Return `plan_of`, computed by the first process that needs it and read by the others.
+    """Return the plan that stage fingerprint stored for these settings, or compute it.
 
-    The file is public, because the plan follows from the settings alone. It is read only for the
-    same settings, schema and code. A plan beside a profile depends on the ledger, so it is computed
-    in each process.
+    The file is public, because the plan follows from settings and code. A plan beside a profile
+    depends on the ledger, so each stage computes it.
     """
     if profile_charges(project):
         return plan_of(project)
-    key = digest_of(
-        code=code_digest(),
-        settings=project.settings.model_dump(mode="json"),
-        schema=project.schema.model_dump(mode="json"),
-    )
-    path = checkout_root(project.base) / FILE
+    return _read_plan(_file(project), _key(project)) or plan_of(project)
+
+
+def store_plan(project: Project) -> BudgetPlan:
+    """Return the plan, and store it for the later stages, because planning takes about a second.
+
+    The plan of a run beside a profile is stored, too: it then only decides which stages are stale.
+    """
+    key, path = _key(project), _file(project)
     if (plan := _read_plan(path, key)) is None:
-        plan = plan_of(project)
+        plan = project.plan
         with atomic_file(path) as temporary:
             temporary.write_text(json.dumps({"key": key, "plan": plan.as_dict()}) + "\n")
     return plan
+
+
+def _file(project: Project) -> Path:
+    return checkout_root(project.base) / FILE
+
+
+def _key(project: Project) -> str:
+    """Return a digest of everything that the plan depends on."""
+    settings = project.settings
+    return digest_of(
+        privacy=settings.privacy.model_dump(mode="json"),
+        requests=[[asdict(r) for r in m.budget_requests()] for m in settings.chosen],
+        methods={method.name: method.output_settings() for method in settings.chosen},
+        measured=[asdict(request) for request in measured_requests(project)],
+        profile=profile_charges(project),
+        code=code_digest(),
+        library=version("dp-accounting"),
+    )
 
 
 def _read_plan(path: Path, key: str) -> BudgetPlan | None:

@@ -18,7 +18,7 @@ from sugarbush.methods.interface import (
     TrainedMethod,
 )
 from sugarbush.methods.of_parts import PartsMethod
-from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
+from sugarbush.pipeline.finished_run import FinishedRun
 from sugarbush.pipeline.in_memory import Corpus, project_in_memory, with_assignments
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.method_stages import evolved, first_candidates, generated
@@ -91,13 +91,11 @@ def run_in_memory(
                 measured=measured,
                 look=project.look,
             ),
-            metadata=metadata_files(metadata),
-            metadata_ids=metadata.ledger_ids,
-            engine=metadata.described["engine"],
+            metadata=metadata.released(),
             donated=project.inputs.examples(),
             ledger=project.ledger().snapshot(),
             plan=project.plan,
-            counts=inputs.public.metadata.counts_of(project.schema),
+            looked=() if project.look is None else project.look.ledger_ids,
             figures=figures,
         )
 

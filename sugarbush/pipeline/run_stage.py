@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 
 from sugarbush.closed_output import output_may_close
 from sugarbush.pipeline.dvc_lock import copy_lock
-from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.stage import Stage
-from sugarbush.run.records import require_prepared
-from sugarbush.run.usable_inputs import require_packages, require_usable_project
-from sugarbush.tracking.stages import tracked
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.methods.interface import Method
     from sugarbush.run.context import Project
+    from sugarbush.run.observers import StageExecution
 
 
 def execute(stage: Stage, project: Project, method: Method | None = None) -> None:
@@ -30,6 +27,12 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
     if not stage.is_needed(project.settings, method):
         stage.skip(project.base, method)
         return
+    # Slow imports, which a skipped stage does not need.
+    from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
+    from sugarbush.run.observers import observed
+    from sugarbush.run.records import require_prepared
+    from sugarbush.run.usable_inputs import require_packages, require_usable_project
+
     require_packages(project.settings, project.base)
     refuse_foreign_releases(project)
     if stage.spends or (method is not None and method.stays_private):
@@ -37,11 +40,26 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
     if stage.reads_records and _scores_or_trains(stage, method):
         require_prepared(project)
     function = import_module(stage.module).run
-    with tracked(stage, project, method):
+    with observed(_execution(stage, project, method)):
         if stage.by_method:
             function(project, method)
         else:
             function(project)
+
+
+def _execution(stage: Stage, project: Project, method: Method | None) -> StageExecution:
+    from sugarbush.run.observers import StageExecution
+
+    name = "" if method is None else method.name
+    return StageExecution(
+        stage=stage.name,
+        method=None if method is None else method.name,
+        dataset=project.dataset,
+        base=project.base,
+        inputs=tuple(path.format(method=name) for path in stage.inputs),
+        outputs=tuple(output.path.format(method=name) for output in stage.outputs),
+        published=project.roots.published,
+    )
 
 
 def _scores_or_trains(stage: Stage, method: Method | None) -> bool:

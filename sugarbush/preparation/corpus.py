@@ -39,7 +39,7 @@ from sugarbush.data.split import (
     private_frame,
 )
 from sugarbush.errors import InputError
-from sugarbush.preparation.public_texts import Comparison, PublicInputs, refuse_private_files
+from sugarbush.preparation.public_texts import Comparison, PublicSources, refuse_private_files
 from sugarbush.privacy.fingerprint import FingerprintBuilder, FingerprintState
 from sugarbush.privacy.ledger import has_fingerprint_of_0_2
 from sugarbush.privacy.overlap import PublicTexts
@@ -152,7 +152,7 @@ class _PartSplitter:
         self, part: _NumberedPart, *, files: PreparedFiles | None
     ) -> tuple[ContributionBounder, dict[int, _PartFacts]]:
         """Read the users of a part, for the choice of their records. An error is a finding, as in
-        `write`. Without `files`, it is raised at once."""
+        `write`. Without `files`, an error is raised at once."""
         bounder = ContributionBounder(records=self.bounds.records_per_unit, key=self.key)
         kept, facts = self._splitter(None, None).kept, _PartFacts()
         if files is not None and files.has_error_before(part.number):
@@ -198,7 +198,7 @@ class SplitCorpus:
 
     `parts` returns the parts of the corpus, and `read` the rows of a part with the name of their
     source. If the unit is a user, each part is read twice. Records that equal a public text
-    (`PublicInputs`) are removed. If the public texts overlap the records, InputError is raised
+    (`PublicSources`) are removed. If the public texts overlap the records, InputError is raised
     after the last part.
     """
 
@@ -216,7 +216,7 @@ class SplitCorpus:
         self._source, self._setting = source, setting
         private_columns = project.settings.publication.private_columns
         refuse_private_columns(project.schema, project.settings.prepare, private_columns)
-        self._inputs = PublicInputs(project, donated=donated)
+        self._inputs = PublicSources(project, donated=donated)
         self._public = self._inputs.texts
         self.bounds = project.settings.contribution_bounds
         self.records_of_users: Mapping[str | None, int] = {}
@@ -239,7 +239,7 @@ class SplitCorpus:
         self._finish(numbered, found)
 
     def write(self, files: PreparedFiles, map_parts: MapParts) -> PreparedDigests:
-        """Write the records, as `map_parts` runs the parts. The files do not depend on it. Returns
+        """Write the records. `map_parts` runs the parts, and the files do not depend on it. Returns
         the digests of the records."""
         splitter = self._splitter(fingerprint=True)
         numbered = self._numbered(splitter, map_parts, files)
@@ -375,7 +375,7 @@ def _part_batches(part: FilePart, *, reading: Reading) -> Iterator[tuple[str, Se
 
 def read_corpus(project: Project, *, engine: MapParts = map_parts) -> SplitCorpus:
     """Open the data file. The rows are read and split while the caller iterates over the parts.
-    `engine` finds the parts of the file."""
+    `engine` divides the file into parts."""
     settings = project.settings.prepare
     refuse_private_files(project)
     path = source_of(project.base, settings.file, setting="prepare.file")

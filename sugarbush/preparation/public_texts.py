@@ -38,7 +38,7 @@ _DECLARE = (
 )
 
 
-class PublicInputs:
+class PublicSources:
     """The donated texts, the texts that the generator may copy, and the texts of stage pretrain."""
 
     def __init__(self, project: Project, *, donated: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Computes epsilon from events: by a formula, or with privacy loss distributions (PLDs).
 
-Mechanisms that are mu-Gaussian DP compose to a Gaussian mechanism, whose epsilon has a formula.
+Mechanisms that are mu-Gaussian DP compose to a Gaussian mechanism. Its epsilon has a formula.
 Integer noise is Gaussian DP, too, and its exact mu is close to 1/stddev if the noise is wide.
 DP-SGD and narrow integer noise have PLDs. Epsilon is an upper bound, because dp_accounting
 (google/differential-privacy) discretises PLDs pessimistically ("connect the dots"). The arithmetic
@@ -343,7 +343,7 @@ def _is_gaussian(event: Event) -> bool:
 
 
 def _mu_of_wide_noise(events: Sequence[Event], slack: float) -> float:
-    """Return a mu for events whose deltas are at most `slack` together, else inf.
+    """Return a mu for events if their deltas are at most `slack` together, else inf.
 
     The hockey-stick divergence of the composition is at most that of the events without their
     deltas, plus the deltas. The events without their deltas are exactly Gaussian DP.
@@ -412,10 +412,10 @@ def _mu_with_slack(events: tuple[Event, ...], slack: float) -> float:
 class _GaussianCheck:
     """Checks whether a divergence exceeds that of mu-GDP by at most `slack`, at every x.
 
-    `divergence` (n,) is that at the grid points `x` (n,) >= 0. Beyond the last point it is at most
-    `slack`. Between two points it is linear in e^x, and the divergence of mu-GDP is above its
-    tangent at the left point. So the check of the grid points covers all x (proof:
-    docs/decisions/adaptive-composition.md).
+    `divergence` (n,) contains the divergence at the grid points `x` (n,) >= 0. Beyond the last
+    point it is at most `slack`. Between two points it is linear in e^x, and the divergence of
+    mu-GDP is above its tangent at the left point. So the check of the grid points covers all x
+    (proof: docs/decisions/adaptive-composition.md).
     """
 
     x: NDArray[np.floating]

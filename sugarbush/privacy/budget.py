@@ -24,7 +24,7 @@ state folder moves to another machine.
 
 Proof that rounding costs nothing. Every epsilon here is computed from the rounded numbers, and the
 plan is only returned if this epsilon is at most the target. So the accounting of the charges never
-exceeds the target, in whatever direction a number was rounded. The direction is the private side: a
+exceeds the target, in whatever direction a number was rounded. The direction is the safe side: a
 mu-GDP mechanism is also mu'-GDP for mu' >= mu, and Gaussian noise can be added to noise later. The
 floats keep the direction: if a decimal number is at least the float x, then its nearest float is at
 least x, because rounding to the nearest float is monotone.

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.html_table import html_with_note
 from sugarbush.privacy.parts import Parts, select
 
 T_co = TypeVar("T_co", covariant=True)
@@ -196,13 +196,8 @@ class Released(Generic[T_co]):
 
     def _repr_html_(self) -> str:
         """Show a table in a notebook, with the ledger entries that paid for it."""
-        value: Any = self.value
-        if hasattr(value, "to_frame"):  # a Series
-            value = value.to_frame("released")
-        show = getattr(value, "_repr_html_", None)
-        table = escape(repr(value)) if show is None else show()
         paid = ", ".join(self.ledger_ids) or "none, because it is public"
-        return f"{table}<p><small>Released. Ledger entries: {escape(paid)}</small></p>"
+        return html_with_note(self.value, f"Released. Ledger entries: {paid}")
 
 
 def merge_ids(*released: Released[Any]) -> tuple[str, ...]:

@@ -40,17 +40,17 @@ def noisy_histogram_distances(
     With `counted`, the first number is the number of records, `(1 + q,)`. A query is a list of
     histograms, and its number is the mean of their distances, rounded down. The distance from a
     histogram with shares q_v is sum_v |c_v - n q_v| / 2, where c_v records are in cell v, and n in
-    any cell. This is n times the total variation distance: as many records must move to another
-    cell, so that the shares agree.
+    any cell. This is n times the total variation distance: the number of records that must move to
+    another cell until the shares agree.
 
     Guarantee: adding one record to cell v changes the vector (c_w - n q_w) by 1 - q_v at w = v, and
     by -q_w at every other w. So the L1 norm changes by at most (1 - q_v) + (1 - q_v) <= 2, and the
     distance by at most 1. A record without a cell changes nothing. A mean of such distances changes
-    by at most 1, too. A unit has at most m = `session.records_per_unit` records, which change it by
-    at most m. If two real numbers differ by at most the integer m, then so do the integers below
-    them. The number of records changes by at most m, too. So the event is one histogram with
-    sensitivity m for each number. Distances are computed as fractions, without rounding. The charge
-    is on disk before the noise is drawn.
+    by at most 1, too. A unit has at most m = `session.records_per_unit` records, so it changes the
+    mean by at most m. If x changes by at most the integer m, so does floor(x). The number of
+    records changes by at most m, too. So the event is one histogram with sensitivity m for each
+    number. Distances are computed as fractions, without rounding. The charge is on disk before the
+    noise is drawn.
 
     `cells` contains one row per record: for each histogram of all queries in order, the record's
     cell, or -1 for none. The row must depend on its record alone. Raises InvariantError for another

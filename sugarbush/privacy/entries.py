@@ -64,9 +64,9 @@ class Entry:
     def part(self) -> tuple[str, tuple[Event, ...]]:
         """The name and the planned events of the part of the filter to which the entry belongs.
 
-        Exactly Gaussian events and trainings are parts of their own. All other events of a plan are
-        one part. It counts in full from its first charge, because a result may decide whether the
-        rest is drawn.
+        Each exactly Gaussian event and each training is a separate part. All other events of a plan
+        are one part. It counts in full from its first charge, because a result may decide whether
+        the rest is drawn.
         """
         if isinstance(self.event, DpSgd) or not needs_slack(self.event):
             return self.id, (self.event,)

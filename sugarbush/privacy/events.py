@@ -116,7 +116,7 @@ class DpSgdBound(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgdGaussianBound(Event):
-    """DP-SGD whose sampling rate and number of steps an earlier result may decide.
+    """DP-SGD with a sampling rate and a number of steps that an earlier result may decide.
 
     Whatever they are, the privacy profile of the training is at most that of mu-GDP plus `delta`,
     at every epsilon. So the training composes with earlier results as a Gaussian mechanism does.
@@ -191,6 +191,11 @@ def single_events(event: Event) -> tuple[Event, ...]:
     if isinstance(event, DiscreteGaussian | GaussianDp):
         return (replace(event, count=1),) * event.count
     return (event,)
+
+
+def parameters_of(kind: str) -> frozenset[str]:
+    """Return the names of the parameters of a kind of event. Raises KeyError for another kind."""
+    return frozenset(field.name for field in dataclass_fields(_KINDS[kind]))
 
 
 def event_from_dict(fields: dict[str, Any]) -> Event:

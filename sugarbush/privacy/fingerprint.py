@@ -12,7 +12,7 @@ than `ENOUGH` values are common. Without a user column, these changes also preve
     a change of every sixth word
     look-alike letters
 
-Numeric ids are ignored, because many tables number their rows from 1. So the same records by
+Numeric ids are ignored, because many tables number their rows from 1. So the same records with
 another text column are not recognised if their ids are numbers and there are no users. Two
 unrelated corpora can match by mistake if
 

@@ -50,7 +50,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
-from sugarbush.html_table import html_table
+from sugarbush.html_table import html_counts
 from sugarbush.paths import atomic_file, make_owner_only
 from sugarbush.privacy.accounting import (
     SLACK_SHARE,
@@ -214,8 +214,8 @@ class Ledger:
     def shown(self) -> Mapping[str, int]:
         """Return how often exact figures on real texts were shown, by `what` of `note_shown`.
 
-        Figures that a run of the dataset with another purpose showed count, too: whoever saw them
-        can choose by them, also if the settings declared the data public at that time.
+        Figures that a run with another purpose showed count, too. Somebody who saw them can choose
+        by them, even if the settings declared the data public at that time.
         """
         others = set(self.folder.parent.glob(f"*/{self.dataset}.jsonl")) - {self.path}
         chains = [self._chain(), *(_read(path, self.state) for path in sorted(others))]
@@ -228,25 +228,22 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         """Show the total and the charges in a notebook. A ledger contains no private value."""
-        entries = self.entries()
-        charges = Counter((e.time[:10], e.stage, e.event.kind.replace("_", " ")) for e in entries)
-        rows = [(*charge, count) for charge, count in charges.items()]
-        older = max(0, len(rows) - _SHOWN_CHARGES)
-        return html_table(
+        charges = [(e.time[:10], e.stage, e.event.kind.replace("_", " ")) for e in self.entries()]
+        return html_counts(
             f"Ledger of {self.dataset}: epsilon {rounded_up(self.total())} of "
             f"{rounded_up(self.cap)} at delta {rounded_up(self.delta)}, per {self.unit}",
-            rows[older:],
-            header=("charged (UTC)", "stage", "mechanism", "charges") if rows else (),
-            note=f"{older} older rows are not shown." if older else "",
+            charges,
+            header=("charged (UTC)", "stage", "mechanism", "charges"),
+            most=_SHOWN_CHARGES,
         )
 
     def snapshot(self) -> Ledger:
         """Return a read-only copy of the present ledger, without later charges.
 
-        Whatever states an epsilon reads a snapshot. So this method raises LedgerError if the ledger
-        is an older copy, which lacks charges that results name: its total would be too small. A
-        snapshot of a snapshot reads the file again. The copy has no fingerprints, because anyone
-        could compare the fingerprints of two releases.
+        Every function that states an epsilon reads a snapshot. So this method raises LedgerError if
+        the ledger is an older copy, which lacks charges that results name: its total would be too
+        small. A snapshot of a snapshot reads the file again. The copy has no fingerprints, because
+        anyone could compare the fingerprints of two releases.
         """
         ledger = copy.copy(self)
         named = self._named()  # before the charges, because another process may charge in between

@@ -2,7 +2,7 @@
 
 The library dp_accounting loops over the grid in Python, and the grid has thousands to millions of
 points. These functions use numpy, so they are faster. They are bitwise equal to the distributions
-of the library, except where a unit is added or removed and sampled. There they are more precise.
+of the library, except for sampled mechanisms under add/remove. There they are more precise.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def self_composed(distribution: Any, count: int) -> Any:
     """Compose a distribution `count` times with itself, as dp_accounting does, but precisely.
 
     The library raises a Fourier transform F to the power of `count`, so an error of F grows with
-    it: after a million steps, the divergence is wrong by 3e-10, and the last bits of the CPU
-    decide the third digit of its tail. Here F - 1 is transformed, which is small if almost all of a
-    step's loss is 0. Then F^count = exp(count log1p(F - 1)) has the precision of one transform.
+    `count`. After a million steps, the divergence is wrong by 3e-10, and the third digit of its
+    tail depends on the CPU. Here F - 1 is transformed, which is small if almost all of a step's
+    loss is 0. Then F^count = exp(count log1p(F - 1)) has the precision of one transform.
     """
     orders = [vars(distribution)[name] for name in ("_pmf_remove", "_pmf_add")]
     return PrivacyLossDistribution(
@@ -174,8 +174,8 @@ def _deltas_of_removed(
     """Compute the divergence of (1 - q) N(0, s^2) + q N(-1, s^2) from N(0, s^2) at e^x.
 
     It is P[below the cut] - e^x Q[below the cut]. Without the common part, both terms are at most
-    q, so that their errors are, too. Otherwise the last bits of the CPU are 1e-10 of the result for
-    a rate of 1e-6.
+    q, so their rounding errors are small. With it, results of different CPUs would differ by 1e-10
+    for a rate of 1e-6.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         near, far = np.log(np.expm1(x) + rate), x + np.log1p((rate - 1) * np.exp(-x))

@@ -47,8 +47,8 @@ class Reservation:
     def of(self, event: Event) -> tuple[Entry, ...]:
         """Return the reserved entries that a charge of `event` uses, or none.
 
-        A plan reserves its draws one by one. An event of several draws uses as many entries of one
-        group with one slack number, because then the draws cost the same together.
+        Each planned draw is reserved separately. An event of several draws uses as many entries of
+        one group with one slack number, so its draws cost the same together.
         """
         for entry in self._entries:
             if entry.event == event:

@@ -145,9 +145,9 @@ class PlannedDraws:
     """The session of draws that one ledger entry pays for.
 
     `PrivacySession.planned` and `PrivacySession.parallel` make it. A mechanism takes it as its
-    `session`. Each draw spends one of `event.count`, and is refused before its noise if its event
-    is not the planned event, or if no draw is left. Draws with `parts` are counted per part, and
-    are refused on other private values.
+    `session`. Each draw uses one of the `event.count` draws. A draw is refused before its noise if
+    its event is not the planned event, or if no draw is left. Draws with `parts` are counted per
+    part, and are refused on other private values.
 
     Guarantee without `parts`: all draws together cost what the ledger entry says, even if earlier
     results decide what a later draw sums up, or whether it is made. *Proof.* Each draw has the same
@@ -164,8 +164,8 @@ class PlannedDraws:
     `event.count`.
 
     Guarantee with `parts`, if the unit is a user with m records: the user has m_k records in part
-    k, and the m_k add up to at most m. An event with sensitivity m*s pays for a mechanism that
-    changes by at most s per record. So a draw on part k changes by at most m_k*s and is
+    k, and the m_k add up to at most m. An event with sensitivity m*s covers a mechanism with a sum
+    that changes by at most s per record. So a draw on part k changes by at most m_k*s and is
     (m_k*s*mu_1)-Gaussian DP, with mu_1 = `discrete_gaussian_mu(stddev)`. The m_k are fixed before
     the first draw, so the draws compose to sqrt(sum m_k^2)*s*mu_1 <= m*s*mu_1, which is the event
     (docs/decisions/planned-draws.md). Other events say nothing about a part of a user's records, so

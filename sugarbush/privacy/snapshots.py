@@ -8,8 +8,8 @@ was added or removed. No finite epsilon allows exact knowledge.
 
 An input keeps its name while its content stays the same. If the content changes and later changes
 back, the input gets a new name, and old results are not restored. An input also gets a new name if
-settings or public files change. An unchanged name would answer an exact question about all records,
-for example whether a record equals a newly donated text.
+settings or public files change. If the name stayed, it would reveal whether a record equals a newly
+donated text.
 
 The file also contains every name that was ever given. So a project can find out whether this state
 folder made the releases in its dvc.lock.

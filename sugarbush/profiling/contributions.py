@@ -102,11 +102,11 @@ class Reader:
             for column in columns
         ]
         self._language = self.style["language"].start
-        self._batches: list[_Batch] = []
+        self._batches: list[_BatchContributions] = []
 
     def read(self, records: Sequence[Record], *, of_user: Mapping[str, int] | None = None) -> None:
         """Add a batch of records."""
-        batch = _Batch()
+        batch = _BatchContributions()
         for record in records:
             count = None if of_user is None else of_user[record.user or ""]
             batch.sizes.append(self.cells_of_sizes(record.text, records=count))
@@ -181,7 +181,7 @@ class Reader:
 
 
 @dataclass
-class _Batch:
+class _BatchContributions:
     sizes: Any = field(default_factory=list)
     style: Any = field(default_factory=list)
     columns: Any = field(default_factory=list)
@@ -189,7 +189,7 @@ class _Batch:
     values: list[tuple[str, ...]] = field(default_factory=list)
     terms: list[tuple[str, ...]] = field(default_factory=list)
 
-    def packed(self) -> _Batch:
+    def packed(self) -> _BatchContributions:
         """Return the cells as small arrays, and equal items as one object."""
         known: dict[str, str] = {}
 
@@ -199,7 +199,9 @@ class _Batch:
         cells = (np.asarray(rows, np.int32) for rows in (self.sizes, self.style, self.columns))
         sizes, style, columns = cells
         quantities = np.asarray(self.quantities, np.float64)
-        return _Batch(sizes, style, columns, quantities, shared(self.values), shared(self.terms))
+        return _BatchContributions(
+            sizes, style, columns, quantities, shared(self.values), shared(self.terms)
+        )
 
 
 def _stacked(batches: list[NDArray[_Number]], cells: int) -> NDArray[_Number]:

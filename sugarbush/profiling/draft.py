@@ -32,8 +32,8 @@ from sugarbush.profiling.refinement import Distribution
 from sugarbush.profiling.release import (
     MOST_VALUES,
     QUANTILES,
-    Column,
-    Profile,
+    ProfiledColumn,
+    ReleasedProfile,
     interval,
     percent,
 )
@@ -94,7 +94,7 @@ _NO_SUBJECT: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A schema from a profile, and why other columns are no attributes."""
+    """A schema, and the reason why each other column was left out."""
 
     schema: Schema
     left_out: tuple[tuple[str, str], ...]
@@ -112,14 +112,14 @@ def subject_of_file(stem: str) -> str | None:
 
 
 def draft_from_profile(
-    profile: Profile, *, subject: str | None, form: TextForm | None = None
+    profile: ReleasedProfile, *, subject: str | None, form: TextForm | None = None
 ) -> Draft:
     """Return a schema with an attribute for each column that the profile could describe.
 
     Topics become an attribute that is read from the text by keywords. Without any attribute, the
     schema has the tone of a text. Without `subject`, the most frequent terms describe the texts.
-    `form` is the shape of a record, which gets the released lengths. A public JSON Schema gives
-    attributes of its own.
+    `form` is the shape of a record, which gets the released lengths. A public JSON Schema adds
+    further attributes.
     """
     attributes: list[Attribute] = []
     if form is not None and form.json_schema is not None:
@@ -146,7 +146,7 @@ def draft_from_profile(
     return Draft(schema=schema, left_out=tuple(left_out))
 
 
-def _with_lengths(form: TextForm, profile: Profile) -> TextForm:
+def _with_lengths(form: TextForm, profile: ReleasedProfile) -> TextForm:
     """Return the shape with the DP quantiles of its lengths, unless it has numbers already.
 
     Equal quantiles stay, because they are a part of the distribution.
@@ -154,7 +154,7 @@ def _with_lengths(form: TextForm, profile: Profile) -> TextForm:
     return form.with_lengths({**lengths_of_parts(form, profile), **form.shape.requested})
 
 
-def lengths_of_parts(form: TextForm, profile: Profile) -> dict[str, tuple[int, ...]]:
+def lengths_of_parts(form: TextForm, profile: ReleasedProfile) -> dict[str, tuple[int, ...]]:
     """Return DP quantiles of the lengths of a shape's parts; {} if the noise is too large."""
     shape, requested = form.shape, dict[str, tuple[int, ...]]()
     for measure in shape.measures:
@@ -169,12 +169,12 @@ def lengths_of_parts(form: TextForm, profile: Profile) -> dict[str, tuple[int, .
     return requested
 
 
-def word_counts(profile: Profile) -> tuple[int, ...]:
+def word_counts(profile: ReleasedProfile) -> tuple[int, ...]:
     """Return numbers of words for prompts: DP quantiles, or () if the noise is too large."""
     return tuple(max(1, round(count)) for count in profile.quantiles("words", NOISY_SHARES))
 
 
-def style_of(profile: Profile) -> str:
+def style_of(profile: ReleasedProfile) -> str:
     """Describe the form of the texts in one or two sentences, from the DP shares of the rules.
 
     A rule is named if its whole interval is above 50% ("most texts") or 15% ("some texts"). The
@@ -196,7 +196,7 @@ def style_of(profile: Profile) -> str:
     return " ".join(sentences)
 
 
-def _language(profile: Profile) -> str | None:
+def _language(profile: ReleasedProfile) -> str | None:
     if not profile.is_measured("style"):
         return None
     name = max(profile.languages, key=profile.languages.__getitem__)
@@ -208,13 +208,15 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _subject(profile: Profile) -> str:
+def _subject(profile: ReleasedProfile) -> str:
     counts = profile.term_counts()
     terms = sorted(counts, key=lambda term: (-counts[term], term))[:_SUBJECT_TERMS]
     return f"texts about {_listed(terms)}" if terms else SUBJECT
 
 
-def _attribute(profile: Profile, column: Column, *, taken: Sequence[str]) -> Attribute | str:
+def _attribute(
+    profile: ReleasedProfile, column: ProfiledColumn, *, taken: Sequence[str]
+) -> Attribute | str:
     """Return an attribute, or why there is none."""
     name, listed = _free_name(column.name, taken), list(profile.listed(column))
     other = free_word("other", listed)
@@ -236,7 +238,7 @@ def _attribute(profile: Profile, column: Column, *, taken: Sequence[str]) -> Att
     return Attribute(name=name, column=column.name, values=tuple(listed), other=other)
 
 
-def _numbers(profile: Profile, column: Column, name: str) -> Attribute | str:
+def _numbers(profile: ReleasedProfile, column: ProfiledColumn, name: str) -> Attribute | str:
     """Return an attribute with bins, or why there is none.
 
     It has a type, and the release has numbers, if all other kinds of cells are within the noise of
@@ -268,8 +270,9 @@ def _numbers(profile: Profile, column: Column, name: str) -> Attribute | str:
 
 
 def _edges(found: Distribution, low: float, high: float) -> tuple[float, ...]:
-    """Return the quantiles between the ends. A whole number that is several of them gets a bin of
-    its own."""
+    """Return the quantiles between the ends. If several quantiles are the same whole number, it
+    gets its own bin.
+    """
     quantiles = found.quantiles(QUANTILES)
     edges = {*quantiles}
     if found.is_whole:
@@ -303,7 +306,7 @@ def _rounded(low: float, edges: Sequence[float], high: float, *, whole: bool) ->
     return tuple(rounded)
 
 
-def _dates(profile: Profile, column: Column, name: str) -> Attribute | str:
+def _dates(profile: ReleasedProfile, column: ProfiledColumn, name: str) -> Attribute | str:
     """Return an attribute with dates, or why there is none. Bins are months or longer, except in a
     short span."""
     found = column.distribution
@@ -344,11 +347,11 @@ def _attribute_or_none(**fields: Any) -> Attribute | None:
         return None
 
 
-def _covered(profile: Profile, column: Column) -> float:
+def _covered(profile: ReleasedProfile, column: ProfiledColumn) -> float:
     return 1 - profile.other(column).share
 
 
-def _why_not(profile: Profile, column: Column) -> str | None:
+def _why_not(profile: ReleasedProfile, column: ProfiledColumn) -> str | None:
     """Return why a column without numbers is no attribute, or None."""
     reasons = {
         EMPTY: "most of its cells are empty",
@@ -369,7 +372,7 @@ def _why_not(profile: Profile, column: Column) -> str | None:
     return None
 
 
-def _topic(profile: Profile, *, taken: Sequence[str]) -> Attribute:
+def _topic(profile: ReleasedProfile, *, taken: Sequence[str]) -> Attribute:
     keywords: dict[str, tuple[str, ...]] = {}
     for name, terms in profile.topics:
         keywords[free_word(name, keywords)] = terms
@@ -404,7 +407,7 @@ def _number(value: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def schema_text(draft: Draft, profile: Profile, *, json_schema: str | None = None) -> str:
+def schema_text(draft: Draft, profile: ReleasedProfile, *, json_schema: str | None = None) -> str:
     """Return the schema as YAML for `load_schema`. Comments show the DP share of each value.
 
     `json_schema` is the path of the JSON Schema, if the shape has one.
@@ -412,7 +415,7 @@ def schema_text(draft: Draft, profile: Profile, *, json_schema: str | None = Non
     return "".join(f"{line}\n" for line in _lines(draft, profile, json_schema))
 
 
-def _lines(draft: Draft, profile: Profile, json_schema: str | None) -> Iterator[str]:
+def _lines(draft: Draft, profile: ReleasedProfile, json_schema: str | None) -> Iterator[str]:
     schema = draft.schema
     yield "# Drafted from a DP profile of the private file. The percentages are DP shares with 95%"
     yield "# intervals. Edit what you know better. Every release of this dataset counts the charges"
@@ -437,7 +440,9 @@ def _lines(draft: Draft, profile: Profile, json_schema: str | None) -> Iterator[
         yield f"# No attribute from column {_scalar(name)}: {why}."
 
 
-def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> Iterator[str]:
+def _domain(
+    attribute: Attribute, profile: ReleasedProfile, column: ProfiledColumn | None
+) -> Iterator[str]:
     if attribute.bins is not None:
         yield from _meaning(attribute, column)
         yield f"    bins: {_flow(list(attribute.bins))}"
@@ -470,7 +475,7 @@ def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> It
                 yield f"      {_scalar(value)}: {_flow(list(terms))}"
 
 
-def _meaning(attribute: Attribute, column: Column | None) -> Iterator[str]:
+def _meaning(attribute: Attribute, column: ProfiledColumn | None) -> Iterator[str]:
     """Say what numbers are by a public rule on the released span: years, or times since 1970."""
     if column is not None and attribute.kind is Kind.DATE:
         if column.kinds[COMPACT_DATE] > column.kinds[DATE]:

@@ -14,7 +14,7 @@ from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape
 from sugarbush.profiling.layout import Group, sizes_group, style_group
 from sugarbush.profiling.plan import SIZES, STYLE
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.style import LANGUAGES, RULES
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ WORDS: Final = "words"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
+class RequestedForm:
     """The numbers of words that prompts request, those of the parts of a text, and the style.
 
     Each is empty if the noise is too large for it.
@@ -79,12 +79,12 @@ class FormReader:
         *,
         stddev: Mapping[str, float],
         text: TextForm | None,
-    ) -> Form:
+    ) -> RequestedForm:
         """Return what the noisy counts say. `stddev` is the noise of `SIZES` and `STYLE`."""
         from sugarbush.profiling.draft import lengths_of_parts, style_of, word_counts  # slow
 
         group = self.lengths
-        profile = Profile(
+        profile = ReleasedProfile(
             records=int(lengths[0]),
             lengths={name: tuple(group[name].of(lengths).tolist()) for name in self.measures},
             records_per_user=None,
@@ -100,7 +100,7 @@ class FormReader:
             unit="record",
             dataset="",
         )
-        return Form(
+        return RequestedForm(
             words=word_counts(profile),
             lengths={} if text is None else lengths_of_parts(text, profile),
             style=style_of(profile),

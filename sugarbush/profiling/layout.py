@@ -38,7 +38,7 @@ _BETWEEN: Final = "\x1f"
 
 @dataclass(frozen=True)
 class Histogram:
-    """`size` numbered bins, the first of which is the cell `start` of its group."""
+    """`size` numbered bins. The first bin is the cell `start` of its group."""
 
     name: str
     start: int

@@ -18,6 +18,7 @@ from sugarbush.privacy.events import ThresholdedGaussian, event_from_dict
 from sugarbush.privacy.mechanisms import noisy_counts, noisy_set, set_threshold
 from sugarbush.privacy.results import DAMAGED, ResultStore
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.unit import Unit
 from sugarbush.profiling.contributions import Contributions
 from sugarbush.profiling.layout import (
     COMPACT_DATE,
@@ -35,8 +36,13 @@ from sugarbush.profiling.layout import (
     style_group,
 )
 from sugarbush.profiling.plan import COLUMNS, SIZES, STEPS, STYLE, TERMS, VALUES, ProfilePlan
-from sugarbush.profiling.refinement import Estimate, FinerBins, copies, of_days, of_numbers
-from sugarbush.profiling.release import MOST_NOISE_OF_NUMBERS, NOISE_OF_ZERO, Column, Profile
+from sugarbush.profiling.refinement import CountEstimate, FinerBins, copies, of_days, of_numbers
+from sugarbush.profiling.release import (
+    MOST_NOISE_OF_NUMBERS,
+    NOISE_OF_ZERO,
+    ProfiledColumn,
+    ReleasedProfile,
+)
 from sugarbush.profiling.style import LANGUAGES, RULES
 
 _SET = "set.json"
@@ -51,26 +57,24 @@ def draw_profile(
     *,
     store: ResultStore,
     session: PrivacySession,
-    by_user: bool,
-    dataset: str,
     check_count: Callable[[float], None],
     measures: Sequence[str] = MEASURES,
-) -> Profile:
+) -> ReleasedProfile:
     """Draw the mechanisms of `plan`, or restore finished ones from `store`.
 
-    `measures` are the lengths of a text, as in the contributions and in the plan.
-    `check_count` gets the DP record count after the first draw, and may raise an error. Each
-    mechanism is charged before its draw, and its result is stored before the next charge. So
-    nothing is charged twice after a crash, except the mechanism in which it happened.
+    `measures` are the lengths of a text, as in the contributions and in the plan. `check_count`
+    gets the DP record count after the first draw, and may raise an error. Each mechanism is charged
+    before its draw, and its result is stored before the next charge. So after a crash, only the
+    mechanism that was running is charged twice.
     """
-    drawing = _Drawing(plan, store, session)
+    drawing, by_user = _Drawing(plan, store, session), session.ledger.unit is Unit.USER
     sizes = sizes_group(by_user=by_user, measures=measures)
     style, table = style_group(), columns_group(columns)
     of_sizes = drawing.counts(SIZES, contributions.sizes, sizes)
     check_count(float(of_sizes[0]))
     of_style = drawing.counts(STYLE, contributions.style, style)
     values: dict[str, int] = {}
-    found: tuple[Column, ...] = ()
+    found: tuple[ProfiledColumn, ...] = ()
     if columns:
         of_columns = drawing.counts(COLUMNS, contributions.columns, table)
         found = tuple(_column(column, table, of_columns) for column in columns)
@@ -92,7 +96,7 @@ def draw_profile(
     of_terms = drawing.items(TERMS, items, by=chosen)
     for (value, term), count in _pairs(of_terms.counts):
         terms.setdefault(value, {})[term] = count
-    return Profile(
+    return ReleasedProfile(
         records=int(of_sizes[0]),
         lengths={measure: _listed(sizes[measure].of(of_sizes)) for measure in measures},
         records_per_user=_listed(sizes["records per user"].of(of_sizes)) if by_user else None,
@@ -106,7 +110,7 @@ def draw_profile(
         epsilon=plan.epsilon,
         delta=plan.delta,
         unit="user" if by_user else "record",
-        dataset=dataset,
+        dataset=session.ledger.dataset,
         ledger_ids=tuple(dict.fromkeys(drawing.ids)),
     )
 
@@ -136,7 +140,7 @@ class _Drawing:
         """Draw noisy counts, or restore them.
 
         Without a cell, the charge is the same, but nothing is drawn. Released counts decide whether
-        there is a cell, and the smaller charge of a result that they chose would state too little.
+        there is a cell. A smaller charge that depends on released counts would state too little.
         """
         event = self.plan.counts(name)
         if not size:
@@ -196,7 +200,7 @@ def _alone(terms: Sequence[str]) -> tuple[str, ...]:
 
 
 def _column_of_terms(by_column: dict[str, dict[str, int]], *, least: float) -> str | None:
-    """Return the column whose values divide the terms: that with the largest second value.
+    """Return the column that divides the terms by its values: that with the largest second value.
 
     The choice uses released counts only. The charge is the same with and without a column.
     """
@@ -213,9 +217,9 @@ def _listed(counts: NDArray[np.int64]) -> tuple[int, ...]:
     return tuple(map(int, counts))
 
 
-def _column(name: str, group: Group, counts: NDArray[np.int64]) -> Column:
+def _column(name: str, group: Group, counts: NDArray[np.int64]) -> ProfiledColumn:
     kinds = column_histogram(group, name, "kind").of(counts)
-    return Column(
+    return ProfiledColumn(
         name=name,
         kinds=dict(zip(KINDS, _listed(kinds), strict=True)),
         numbers=_listed(column_histogram(group, name, "number").of(counts)),
@@ -230,14 +234,14 @@ def _ordered(values: dict[str, int]) -> dict[str, int]:
 
 
 def _refined(
-    columns: tuple[Column, ...], contributions: Contributions, drawing: _Drawing
-) -> tuple[Column, ...]:
+    columns: tuple[ProfiledColumn, ...], contributions: Contributions, drawing: _Drawing
+) -> tuple[ProfiledColumn, ...]:
     """Return the columns with the distributions of their numbers or dates.
 
     Each step divides the occupied bins of all columns, by the released counts of the steps before.
     """
     count, noise = len(columns), drawing.plan.stddev(COLUMNS)
-    estimates: dict[int, Estimate] = {}
+    estimates: dict[int, CountEstimate] = {}
     for number, column in enumerate(columns):
         if (first := _first_estimate(column, stddev=noise)) is not None:
             estimates[number + count * first.is_days] = first
@@ -255,11 +259,11 @@ def _refined(
     return tuple(replace(c, distribution=known.get(at)) for at, c in enumerate(columns))
 
 
-def _first_estimate(column: Column, *, stddev: float) -> Estimate | None:
+def _first_estimate(column: ProfiledColumn, *, stddev: float) -> CountEstimate | None:
     """Return the estimate from the fixed bins, or None without enough numbers or dates.
 
-    A column has days if it has more dates than numbers that are none, and other numbers are within
-    the noise of 0, as in `Profile.has_only`.
+    A column has days if it has more dates than numbers that are not dates, and the count of these
+    numbers is within the noise of 0, as in `ReleasedProfile.has_only`.
     """
     kinds = column.kinds
     dates, numbers = kinds[DATE] + kinds[COMPACT_DATE], sum(kinds[kind] for kind in NUMERIC)

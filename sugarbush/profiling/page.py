@@ -10,7 +10,7 @@ from markupsafe import Markup
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.spending import Spending
 from sugarbush.profiling.plan import COLUMNS, SIZES, STEPS, STYLE, TERMS, VALUES
-from sugarbush.profiling.release import QUANTILES, Profile, Share
+from sugarbush.profiling.release import QUANTILES, NoisyShare, ReleasedProfile
 from sugarbush.profiling.view import ShareTable, length_rows, share_tables
 from sugarbush.report.svg import WIDTH, Axis, chart, element, rectangle, text
 from sugarbush.report.templating import TEMPLATES, inlined
@@ -27,7 +27,7 @@ _WORDS = {
 }
 
 
-def render_profile(profile: Profile, *, title: str, spending: Spending) -> str:
+def render_profile(profile: ReleasedProfile, *, title: str, spending: Spending) -> str:
     """Return the page. `title` is public, such as the subject of the schema. `spending` is that of
     the profile and its dataset."""
     lengths = [(name, [_number(v) for v in found]) for name, found in length_rows(profile)]
@@ -79,7 +79,7 @@ def _bars(table: ShareTable) -> Markup:
     return chart(parts, width=WIDTH, height=_ROW * len(table.shares) + 2, label=label)
 
 
-def _bar(name: str, share: Share, axis: Axis, *, top: int) -> list[Markup]:
+def _bar(name: str, share: NoisyShare, axis: Axis, *, top: int) -> list[Markup]:
     middle = top + _ROW / 2
     shown = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
     start, end = axis(share.low), axis(share.high)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from sugarbush.profiling.bins import RECORDS, consistent
-from sugarbush.profiling.release import Profile, percent
+from sugarbush.profiling.release import ReleasedProfile, percent
 
 MOST: Final = 100
 _SHARE: Final = 0.5  # the share of the records that the error below is about
@@ -38,7 +38,7 @@ class RecordsPerUser:
         )
 
 
-def proposed_records_per_user(profile: Profile, *, stddev: float) -> RecordsPerUser | None:
+def proposed_records_per_user(profile: ReleasedProfile, *, stddev: float) -> RecordsPerUser | None:
     """Return the limit for which the share of a frequent value has the smallest error, or None if
     the unit is no user or the noise is too large.
 

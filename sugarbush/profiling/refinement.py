@@ -123,7 +123,7 @@ class Distribution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class CountEstimate:
     """The counts of a column after some steps. `variances` are those of the counts."""
 
     edges: NDArray[np.float64]
@@ -167,11 +167,11 @@ class Estimate:
         counts: NDArray[np.float64],
         *,
         stddev: float,
-    ) -> Estimate:
+    ) -> CountEstimate:
         """Return the estimate from this one and from new counts in the bins of `divided`.
 
-        A bin was counted by itself and as the sum of its parts. Its estimate is their mean with the
-        inverse variances as weights. Its parts share the difference equally, which is the
+        A bin has two counts: its own count and the sum of its parts. Its estimate is their mean
+        with the inverse variances as weights. Its parts share the difference equally, which is the
         estimate with the smallest variance (Hay, Rastogi, Miklau, Suciu 2010, Theorem 3). The parts
         are then the nearest counts that are at least 0 and add up to their bin.
         """
@@ -196,8 +196,8 @@ class Estimate:
         )
         return finer.trimmed(counted, stddev=stddev)
 
-    def trimmed(self, counted: NDArray[np.float64], *, stddev: float) -> Estimate:
-        """Return the estimate without the bins before and behind all that contain more than noise.
+    def trimmed(self, counted: NDArray[np.float64], *, stddev: float) -> CountEstimate:
+        """Return the estimate without the outer bins that contain no more than noise.
 
         Their counts are small, but positive, and many of them together would move the ends.
         """
@@ -214,11 +214,13 @@ class Estimate:
         )
 
 
-def of_numbers(counts: NDArray[np.int64], *, total: float, stddev: float, whole: bool) -> Estimate:
+def of_numbers(
+    counts: NDArray[np.int64], *, total: float, stddev: float, whole: bool
+) -> CountEstimate:
     """Return the first estimate, from counts in NUMBERS.
 
-    `whole` leaves out the bins without a whole number. Otherwise, their noise hides a bin behind
-    them: there are 18 of them between 0 and 1.
+    `whole` leaves out the bins without a whole number. Otherwise, their noise hides the next
+    occupied bin: there are 18 of them between 0 and 1.
     """
     edges = np.array([*NUMBERS.edges, LARGEST_NUMBER])
     if whole:
@@ -235,7 +237,7 @@ def of_days(
     total: float,
     stddev: float,
     as_numbers: bool,
-) -> Estimate:
+) -> CountEstimate:
     """Return the first estimate of the days of dates, from counts in YEARS, or from counts in
     NUMBERS if most dates are numbers such as 20240131."""
     if as_numbers:
@@ -256,11 +258,11 @@ def _first(
     stddev: float,
     is_whole: bool,
     is_days: bool = False,
-) -> Estimate:
+) -> CountEstimate:
     found = consistent(counts, total=total, stddev=stddev)
     (inside,) = np.nonzero(found)
     first, end = inside[0], inside[-1] + 1
-    return Estimate(
+    return CountEstimate(
         edges=edges[first : end + 1],
         counts=found[first:end],
         variances=np.full(end - first, stddev**2),

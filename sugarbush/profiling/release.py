@@ -29,7 +29,7 @@ MOST_VALUES: Final = 30  # of a column in a schema, the most frequent ones
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class NoisyShare:
     """A share of all records and half the width of its 95% interval, which contains the noise."""
 
     share: float
@@ -45,7 +45,7 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class ProfiledColumn:
     """What the profile knows about a column. All counts are noisy and may be negative.
 
     `kinds` are the counts of cells by kind, `numbers` those in the bins of `bins.NUMBERS`, and
@@ -64,7 +64,7 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile:
+class ReleasedProfile:
     """A released profile. `records` is the DP number of training records, one of each user.
 
     `stddev` is the noise of each group of counts, and `threshold` the smallest released count of
@@ -77,7 +77,7 @@ class Profile:
     records_per_user: tuple[int, ...] | None
     style: dict[str, int]
     languages: dict[str, int]
-    columns: tuple[Column, ...]
+    columns: tuple[ProfiledColumn, ...]
     terms: dict[str, dict[str, int]]
     terms_column: str | None
     stddev: dict[str, float]
@@ -89,11 +89,11 @@ class Profile:
     ledger_ids: tuple[str, ...] = ()
     topics: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
 
-    def share(self, count: float, *, group: str) -> Share:
+    def share(self, count: float, *, group: str) -> NoisyShare:
         """Return a count as a share of the records, with its 95% interval."""
         most = max(self.records, 1)
         noise = Z95 * math.hypot(self.stddev[group], self.stddev["sizes"] * count / most) / most
-        return Share(share=min(max(count / most, 0.0), 1.0), within=min(noise, 1.0))
+        return NoisyShare(share=min(max(count / most, 0.0), 1.0), within=min(noise, 1.0))
 
     def quantiles(self, measure: str, shares: tuple[float, ...] = QUANTILES) -> tuple[float, ...]:
         """Return quantiles of a length, such as `words`, or () if the noise is too large."""
@@ -132,10 +132,10 @@ class Profile:
         )
         return RECORDS.quantiles(counts.tolist(), QUANTILES)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> ProfiledColumn:
         return next(column for column in self.columns if column.name == name)
 
-    def other(self, column: Column) -> Share:
+    def other(self, column: ProfiledColumn) -> NoisyShare:
         """Return the share of records without one of the MOST_VALUES most frequent values.
 
         The sum of k noisy counts has sqrt(k) times the noise of one.
@@ -147,45 +147,45 @@ class Profile:
             self.stddev["sizes"] * total / most,
         )
         other = min(max(1 - total / most, 0.0), 1.0)
-        return Share(share=other, within=min(Z95 * noise / most, 1.0))
+        return NoisyShare(share=other, within=min(Z95 * noise / most, 1.0))
 
-    def listed(self, column: Column) -> dict[str, int]:
+    def listed(self, column: ProfiledColumn) -> dict[str, int]:
         """Return the MOST_VALUES most frequent released values with their noisy counts."""
         ordered = sorted(column.values.items(), key=lambda pair: (-pair[1], pair[0]))
         return dict(ordered[:MOST_VALUES])
 
-    def kind_share(self, column: Column, kind: str) -> Share:
+    def kind_share(self, column: ProfiledColumn, kind: str) -> NoisyShare:
         """Return the share of cells of a kind (`layout.KINDS`)."""
         return self.share(column.kinds[kind], group="columns")
 
-    def number_share(self, column: Column) -> Share:
+    def number_share(self, column: ProfiledColumn) -> NoisyShare:
         """Return the share of cells that are numbers, whole or not."""
         return self._sum_of(column, NUMERIC)
 
-    def date_share(self, column: Column) -> Share:
+    def date_share(self, column: ProfiledColumn) -> NoisyShare:
         """Return the share of cells that are dates, such as 2024-01-31 or 20240131."""
         return self._sum_of(column, (DATE, COMPACT_DATE))
 
-    def _sum_of(self, column: Column, kinds: Sequence[str]) -> Share:
+    def _sum_of(self, column: ProfiledColumn, kinds: Sequence[str]) -> NoisyShare:
         shares = [self.kind_share(column, kind) for kind in kinds]
-        return Share(
+        return NoisyShare(
             share=min(sum(share.share for share in shares), 1.0),
             within=math.hypot(*(share.within for share in shares)),
         )
 
-    def number_quantiles(self, column: Column) -> tuple[float, ...]:
+    def number_quantiles(self, column: ProfiledColumn) -> tuple[float, ...]:
         """Return QUANTILES of the numbers in a column, or () if the noise is too large."""
         found = column.distribution
         return () if found is None or found.is_days else found.quantiles(QUANTILES)
 
-    def day_quantiles(self, column: Column) -> tuple[date, ...]:
+    def day_quantiles(self, column: ProfiledColumn) -> tuple[date, ...]:
         """Return QUANTILES of the dates in a column, or () if the noise is too large."""
         found = column.distribution
         if found is None or not found.is_days:
             return ()
         return tuple(date.fromordinal(int(day)) for day in found.quantiles(QUANTILES))
 
-    def has_only(self, column: Column, kinds: Collection[str]) -> bool:
+    def has_only(self, column: ProfiledColumn, kinds: Collection[str]) -> bool:
         """Return whether all other kinds of cells, except empty ones, are within the noise of 0.
 
         The limit is four standard deviations of the noise. So a column without such cells has
@@ -210,7 +210,7 @@ class Profile:
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Profile:
+    def from_json(cls, text: str) -> ReleasedProfile:
         """Invert `to_json`. Raises ValueError, KeyError or TypeError for another file."""
         fields: dict[str, Any] = json.loads(text)
         if fields.pop("format") != FORMAT:
@@ -226,12 +226,12 @@ class Profile:
         (folder / FILE).write_text(self.to_json(), encoding="utf-8")
 
 
-def _column_of(fields: Mapping[str, Any]) -> Column:
+def _column_of(fields: Mapping[str, Any]) -> ProfiledColumn:
     listed: dict[str, Any] = {name: tuple(fields[name]) for name in ("numbers", "years")}
     if (found := fields["distribution"]) is not None:
         lists = {name: tuple(found[name]) for name in ("edges", "counts")}
         listed["distribution"] = Distribution(**{**found, **lists})
-    return Column(**{**fields, **listed})
+    return ProfiledColumn(**{**fields, **listed})
 
 
 def percent(share: float) -> str:
@@ -239,7 +239,7 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
 
 
-def interval(share: Share) -> str:
+def interval(share: NoisyShare) -> str:
     """Write a share with its 95% interval.
 
     >>> interval(Share(share=0.26, within=0.02))

@@ -50,7 +50,7 @@ from sugarbush.profiling.contributions import Contributions, Reader
 from sugarbush.profiling.layout import measures_of
 from sugarbush.profiling.measure import draw_profile
 from sugarbush.profiling.plan import ProfilePlan, plan_profile
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.topics import topics_of
 from sugarbush.progress import progress, working
 from sugarbush.release.folders import write_release
@@ -95,7 +95,7 @@ class ProfileRequest:
     def _shape(self) -> Shape | None:
         return None if self.form is None else self.form.shape
 
-    def release(self, *, forced: bool = False) -> Profile:
+    def release(self, *, forced: bool = False) -> ReleasedProfile:
         """Draw the profile, or restore a finished one. A finished mechanism is never drawn again.
 
         Raises BudgetExceededError, before anything is read, if the cap does not allow the profile
@@ -104,9 +104,8 @@ class ProfileRequest:
         with working("profile of the records"):
             return self._released(forced=forced)
 
-    def _released(self, *, forced: bool) -> Profile:
+    def _released(self, *, forced: bool) -> ReleasedProfile:
         project, ledger = self.project, self.project.ledger(rehearse=False)
-        by_user = project.settings.privacy.unit is Unit.USER
         with open_store(project, STAGE, self._key(), forced=forced) as store:
             plan = self._plan(store, ledger)
             missing = [name for name in plan.events if store.finished(name) is None]
@@ -132,8 +131,6 @@ class ProfileRequest:
                 self.columns,
                 store=store,
                 session=session,
-                by_user=by_user,
-                dataset=project.dataset,
                 check_count=project.settings.privacy.check_delta,
                 measures=measures_of(self._shape),
             )
@@ -144,7 +141,7 @@ class ProfileRequest:
         self._save(profile, ledger, run=run)
         return profile
 
-    def _save(self, profile: Profile, ledger: Ledger, *, run: str) -> None:
+    def _save(self, profile: ReleasedProfile, ledger: Ledger, *, run: str) -> None:
         if self.folder is None:
             return
         with atomic_directory(self.folder) as folder:
@@ -254,7 +251,7 @@ def _size(source: Source) -> int:
 def _needs_new_slack(
     plan: ProfilePlan, missing: Sequence[str], ledger: Ledger, *, run: str
 ) -> bool:
-    """Return whether the missing mechanisms of an interrupted profile need a plan of their own.
+    """Return whether the missing mechanisms of an interrupted profile need a separate plan.
 
     Either a draw was lost: its mechanism was charged, but has no result. Or another plan has taken
     the slack of the stored plan before this run charged a set.
@@ -313,7 +310,7 @@ def form_of_project(project: Project) -> TextForm | None:
     return load_schema(path).text if path.exists() else None
 
 
-def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
+def profile_of_project(project: Project, *, forced: bool = False) -> ReleasedProfile:
     """Draw or restore the profile of `prepare.file`, and write data/released/profile."""
     settings = project.settings
     form = form_of_project(project)
@@ -362,7 +359,7 @@ def profile_of_frame(
     donated: pd.DataFrame | None,
     forced: bool = False,
     form: TextForm | None = None,
-) -> tuple[Profile, Ledger]:
+) -> tuple[ReleasedProfile, Ledger]:
     """Draw or restore the profile of a frame, and return it with the ledger that it charged.
 
     Nothing is written except in the state folder.

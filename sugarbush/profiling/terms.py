@@ -24,9 +24,9 @@ def terms(text: str, *, key: bytes) -> tuple[str, ...]:
     """Return at most TERM_WORDS words and TERM_PHRASES phrases of a text, without secrets and
     numbers.
 
-    What the pattern redactor finds is removed first. The choice among the terms is a keyed hash of
-    the term: it depends on this text and the key alone, and texts with the same terms choose the
-    same ones, so that more texts agree on a term than by chance.
+    What the pattern redactor finds is removed first. A keyed hash of each term decides which terms
+    are chosen. So the choice depends on this text and the key alone. Texts with the same terms
+    choose the same terms, so more texts agree on a term than by chance.
 
     >>> sorted(terms("My flight 12 was late, mail ann@example.com! Late flight", key=b"k"))
     ['flight', 'late', 'late flight', 'mail']

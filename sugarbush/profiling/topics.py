@@ -9,7 +9,7 @@ from sklearn.metrics import silhouette_score
 
 from sugarbush.attributes.draft import clusters_of
 from sugarbush.generators.interface import Embed
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 
 _FEWEST_TERMS: Final = 8
 _MOST_TOPICS: Final = 8
@@ -21,7 +21,7 @@ _SEED: Final = 1
 Topics = tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def topics_of(profile: Profile, *, embed: Embed) -> Topics:
+def topics_of(profile: ReleasedProfile, *, embed: Embed) -> Topics:
     """Return named groups of the released terms, with the most frequent term first.
 
     The result is empty if the profile has fewer than eight terms, or if their embeddings are no

@@ -12,7 +12,14 @@ import pandas as pd
 
 from sugarbush.profiling.bins import YEARS
 from sugarbush.profiling.layout import COMPACT_DATE, DATE, EMPTY, INTEGER, NESTED, NUMBER, TEXT
-from sugarbush.profiling.release import QUANTILES, Column, Profile, Share, interval, percent
+from sugarbush.profiling.release import (
+    QUANTILES,
+    NoisyShare,
+    ProfiledColumn,
+    ReleasedProfile,
+    interval,
+    percent,
+)
 
 _MOST_ROWS: Final = 30
 _SHOWN_KINDS: Final = {
@@ -31,12 +38,12 @@ class ShareTable:
     """Named shares of the records, with their intervals, and what a reader should know."""
 
     title: str
-    shares: tuple[tuple[str, Share], ...]
+    shares: tuple[tuple[str, NoisyShare], ...]
     note: str = ""
     quantiles: tuple[tuple[str, str], ...] = field(default=())
 
 
-def share_tables(profile: Profile) -> tuple[ShareTable, ...]:
+def share_tables(profile: ReleasedProfile) -> tuple[ShareTable, ...]:
     """Return all tables of a profile in the order of the page: columns, terms, style."""
     tables = [table for column in profile.columns for table in _of_column(profile, column)]
     tables += _terms(profile)
@@ -61,7 +68,7 @@ def share_tables(profile: Profile) -> tuple[ShareTable, ...]:
     return tuple(table for table in tables if table.shares or table.note)
 
 
-def length_rows(profile: Profile) -> tuple[tuple[str, tuple[float, ...]], ...]:
+def length_rows(profile: ReleasedProfile) -> tuple[tuple[str, tuple[float, ...]], ...]:
     """Return the quantiles of each length, and of the records of a user."""
     rows = [(measure, profile.quantiles(measure)) for measure in profile.lengths]
     if profile.records_per_user is not None:
@@ -69,7 +76,7 @@ def length_rows(profile: Profile) -> tuple[tuple[str, tuple[float, ...]], ...]:
     return tuple((name, found) for name, found in rows if found)
 
 
-def profile_frame(profile: Profile) -> pd.DataFrame:
+def profile_frame(profile: ReleasedProfile) -> pd.DataFrame:
     """Return every share of the profile in one frame, for notebooks.
 
     The columns are `what`, `value`, `share`, and the ends `low` and `high` of its 95% interval.
@@ -82,12 +89,14 @@ def profile_frame(profile: Profile) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "value", "share", "low", "high"])
 
 
-def _shares(profile: Profile, counts: dict[str, int], group: str) -> tuple[tuple[str, Share], ...]:
+def _shares(
+    profile: ReleasedProfile, counts: dict[str, int], group: str
+) -> tuple[tuple[str, NoisyShare], ...]:
     ordered = sorted(counts.items(), key=lambda pair: -pair[1])
     return tuple((name, profile.share(count, group=group)) for name, count in ordered)
 
 
-def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
+def _of_column(profile: ReleasedProfile, column: ProfiledColumn) -> Iterator[ShareTable]:
     share = percent(profile.rare("values"))
     rare = f"Values of fewer than {share} of the {profile.unit}s stay unknown."
     shares = [*_shares(profile, profile.listed(column), "values")]
@@ -117,7 +126,7 @@ def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
         )
 
 
-def _shown_quantiles(profile: Profile, column: Column) -> tuple[str, ...]:
+def _shown_quantiles(profile: ReleasedProfile, column: ProfiledColumn) -> tuple[str, ...]:
     """Return the quantiles of a column of numbers or dates, with the digits that they need."""
     if profile.date_share(column).low > 0.5:
         return tuple(day.isoformat() for day in profile.day_quantiles(column))
@@ -130,7 +139,7 @@ def _shown_quantiles(profile: Profile, column: Column) -> tuple[str, ...]:
     return tuple(f"{number:,.{0 if is_whole else min(digits, 9)}f}" for number in numbers)
 
 
-def _terms(profile: Profile) -> list[ShareTable]:
+def _terms(profile: ReleasedProfile) -> list[ShareTable]:
     rare = (
         f"Words and phrases of fewer than {percent(profile.rare('terms'))} of the {profile.unit}s "
         "stay unknown. "

@@ -1,1 +1,1 @@
-"""Creates, checks, runs and publishes a project: the bodies of the commands."""
+"""Creates, checks, runs and budgets a project. Returns what it finds, and prints nothing."""

@@ -56,6 +56,11 @@ class Changed:
     names: tuple[str, ...]
     text: str
 
+    @property
+    def line(self) -> str:
+        """Names the changed settings, for the user."""
+        return f"{FILE}: changed {', '.join(self.names)}"
+
 
 def changed_settings(
     base: Path,

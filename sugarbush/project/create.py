@@ -1,4 +1,4 @@
-"""`sugarbush init`: writes a new project, or the generated files of an existing project."""
+"""Writes a new project, or the generated files of an existing project."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
-from rich.console import Console
 
 from sugarbush.attributes.draft import (
     attributes_of_record,
@@ -44,7 +43,7 @@ from sugarbush.pipeline.opening import open_project
 from sugarbush.progress import working
 from sugarbush.project.assignments import changed_text
 from sugarbush.project.drafts import donated_examples
-from sugarbush.project.example_name import Example
+from sugarbush.project.example_name import ExampleName
 from sugarbush.project.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.project.template import (
     IGNORED,
@@ -56,13 +55,12 @@ from sugarbush.project.template import (
 from sugarbush.run.ledgers import profile_charges
 from sugarbush.run.settings import FILE, ProjectSettings, dataset_name
 
+if TYPE_CHECKING:
+    from sugarbush.project.profiles import ProfiledProject
+
 _TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
 _FROM = "--from"
 _ESCAPED = r"\\\1"
-_ENCODING = (
-    "The header is not UTF-8. It was read as {0}, so params.yaml sets prepare.encoding: {0}. If "
-    "names look wrong, set the right encoding"
-)
 _OPTION_OF_FORM = {
     "fields": "--text", "conversation": "--conversation", "json_schema": "--json-schema",
 }  # fmt: skip
@@ -129,22 +127,39 @@ class OwnData:
         return {column: option for column, option in options.items() if column is not None}
 
 
+@dataclass(frozen=True, kw_only=True)
+class CreatedProject:
+    """A project in `folder`. `is_new` is false if all its files existed.
+
+    `keys` are the keys of the first record that no option names. A key may be private. `encoding`
+    is that of the header, if it is not UTF-8 and no setting names it.
+    """
+
+    folder: Path
+    user_data: OwnData | None
+    is_new: bool
+    keys: tuple[str, ...] = ()
+    encoding: str | None = None
+    profiled: ProfiledProject | None = None
+
+
 def create_project(
     folder: Path,
     user_data: OwnData | None,
-    console: Console,
     *,
     profile: bool = False,
-    example: Example = Example.TEXTS,
+    example: ExampleName = ExampleName.TEXTS,
     assignments: Sequence[str] = (),
-) -> None:
+    advise: Callable[[str], None] = lambda line: None,
+) -> CreatedProject:
     """Write a project into `folder`, for the embedded example or the user's own file. Without
     `profile`, only the column names of the private file are read. `assignments` are settings as
     `key=value`. No existing file is overwritten. After a failure before the first charge, the new
-    files are removed. Raises ParamsError, InputError or FailureError."""
+    files are removed. `advise` gets lines that say what to do after a failure of the profile.
+    Raises ParamsError, InputError or FailureError."""
     project = project_files()
     if user_data is None:
-        changes = {"prepare": _CONVERSATIONS} if example is Example.CONVERSATIONS else {}
+        changes = {"prepare": _CONVERSATIONS} if example is ExampleName.CONVERSATIONS else {}
         if changes or assignments:
             changed = changed_text(project[FILE], changes, assignments=assignments)
             project[FILE] = changed.text
@@ -190,14 +205,22 @@ def create_project(
         for name, text in new.items():
             files.write(name, text)
         files.start_git()
+    profiled = None
     if profile and user_data is not None:
-        _profile_new_project(files, user_data, console)
-    _print_next_steps(folder, user_data, console, new=bool(new), keys=keys, profile=profile)
-    if new and encoding is not None:
-        console.print(_ENCODING.format(encoding), markup=False, highlight=False, soft_wrap=True)
+        profiled = _profile_new_project(files, user_data, advise)
+    return CreatedProject(
+        folder=folder,
+        user_data=user_data,
+        is_new=bool(new),
+        keys=keys,
+        encoding=encoding,
+        profiled=profiled,
+    )
 
 
-def _profile_new_project(files: _NewFiles, user_data: OwnData, console: Console) -> None:
+def _profile_new_project(
+    files: _NewFiles, user_data: OwnData, advise: Callable[[str], None]
+) -> ProfiledProject | None:
     """Draw the profile of a project that has none, and write its schema.
 
     If it fails before a charge, no file of the project remains, so the same command can be given
@@ -206,10 +229,10 @@ def _profile_new_project(files: _NewFiles, user_data: OwnData, console: Console)
     from sugarbush.project.profiles import read_profile, use_profile  # slow
 
     if read_profile(files.folder) is not None:
-        return
+        return None
     before = profile_charges(open_project(files.folder))
     try:
-        use_profile(files.folder, files.folder / SCHEMA, subject=user_data.subject, console=console)
+        return use_profile(files.folder, files.folder / SCHEMA, subject=user_data.subject)
     except SugarbushError:
         if files.written and profile_charges(open_project(files.folder)) == before:
             files.remove()
@@ -226,7 +249,7 @@ def _profile_new_project(files: _NewFiles, user_data: OwnData, console: Console)
                 "  sugarbush schema draft     writes the schema",
             )
         for line in lines:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            advise(line)
         raise
 
 
@@ -295,25 +318,26 @@ def _profiled(user_data: OwnData, profile: bool) -> dict[str, str]:
     return dict.fromkeys(named, "--columns")
 
 
-def update_project(folder: Path, console: Console) -> None:
-    """Write dvc.yaml, tasks/ and flows/ again. An old file is renamed to <file>.old."""
+def update_project(folder: Path) -> list[str]:
+    """Write dvc.yaml, tasks/ and flows/ again. An old file is renamed to <file>.old. Return a line
+    about each changed file."""
     if not (folder / FILE).exists():
         raise ParamsError(f"{folder / FILE}: not found. --update is for the folder of a project")
-    changed = {n: text for n, text in generated_files().items() if not _has(folder / n, text)}
-    for name, text in changed.items():
+    lines = []
+    for name, text in generated_files().items():
         path = folder / name
+        if _has(path, text):
+            continue
         if path.exists():
             path.replace(path.with_name(f"{path.name}.old"))
-            console.print(f"{name}: updated; the old version is {name}.old", markup=False)
+            lines.append(f"{name}: updated; the old version is {name}.old")
         else:
-            console.print(f"{name}: written", markup=False)
+            lines.append(f"{name}: written")
         _write(path, text)
     for name in outdated_tasks(folder):
         (folder / name).replace(folder / f"{name}.old")
-        console.print(f"{name}: no longer needed; it is now {name}.old", markup=False)
-        changed[name] = ""
-    if not changed:
-        console.print("All generated files are up to date.")
+        lines.append(f"{name}: no longer needed; it is now {name}.old")
+    return lines
 
 
 def _files_for(
@@ -515,56 +539,6 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         ["git", *arguments], cwd=folder, capture_output=True, check=False, env=environment
     )
-
-
-def _print_next_steps(
-    folder: Path,
-    user_data: OwnData | None,
-    console: Console,
-    *,
-    new: bool,
-    keys: tuple[str, ...],
-    profile: bool,
-) -> None:
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    if not new:
-        say(f"{folder}: is already a project with these files; nothing to write")
-        return
-    say(f"{folder}: a new project. Next:")
-    if folder.resolve() != Path().resolve():
-        say(f"  cd {folder}")
-    if user_data is None:
-        say("  sugarbush run              the embedded example; then see `sugarbush report --open`")
-        say("For your own texts: sugarbush init --from FILE --text COLUMN, in another folder.")
-        return
-    if keys:
-        say(f"  The first record also has the keys {', '.join(keys)}.")
-        say("  No file of the project contains these names, because a key may be private.")
-        say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(keys)}")
-    if user_data.user_column is not None and not profile:
-        say(
-            "  One record of each user is used (privacy.records_per_user: 1). A profile "
-            "(`sugarbush profile`) proposes a number and says what it costs"
-        )
-    subject = "" if user_data.subject else "say in `subject` what the texts are, "
-    if profile:
-        say(f"  look at {SCHEMA}: {subject}remove attributes that do not matter")
-    else:
-        say(f"  edit {SCHEMA}: {subject}list public values")
-    say(f"  {FILE} names the generator {DEFAULT_MODEL.described}")
-    say("    another one: generator.provider openai (an endpoint) or pool (public texts)")
-    say(
-        "  sugarbush check            settings, every row, and 24 to 40 first texts; spends nothing"
-    )
-    say("  sugarbush run")
-    say("`check` and `run` refuse an unedited schema and poor texts before any budget is spent.")
-    if user_data.donated is None:
-        say(
-            "Without donated examples (--donated), texts are usually unlike yours, and nothing "
-            "shows how good they are: docs/how-to/no-donated-texts.md"
-        )
 
 
 def own_data(file: str | None, fields: Mapping[str, Any]) -> OwnData | None:

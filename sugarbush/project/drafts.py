@@ -1,15 +1,14 @@
-"""`sugarbush schema draft`: drafts a schema from the donated examples."""
+"""Drafts a schema from the profile of a project, or from its donated examples."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from sugarbush.attributes.draft import attributes_of_record, draft_schema, schema_yaml
 from sugarbush.attributes.placeholders import SUBJECT, TONE, placeholders
 from sugarbush.data.reading import is_missing, read_rows
-from sugarbush.data.schema import load_schema
+from sugarbush.data.schema import Schema, load_schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import ShapeError
@@ -23,30 +22,50 @@ from sugarbush.run.context import Project
 SETTING = "prepare.donated"
 
 
+@dataclass(frozen=True, kw_only=True)
+class DraftedSchema:
+    """A schema that was written to `path`.
+
+    `left_out` maps columns without an attribute to the reason. `donated` is the number of donated
+    examples, or None for a draft from a profile. `is_new` is false if params.yaml names the file.
+    `notes` are about settings that were changed.
+    """
+
+    path: Path
+    schema: Schema
+    left_out: tuple[tuple[str, str], ...] = ()
+    donated: int | None = None
+    is_new: bool = True
+    notes: tuple[str, ...] = ()
+
+
 def write_draft(
-    project: Project, *, subject: str | None, output: Path | None, seed: int, console: Console
-) -> None:
-    """Write a drafted schema, and print its attributes. The draft comes from the project's profile,
-    or else from the donated file in the settings. A draft from a profile replaces a schema that
-    nobody has edited; otherwise the draft is a new file (`output`). No private file is read. Raises
-    ParamsError, InputError or SchemaError."""
-    settings, profile = project.settings.prepare, read_profile(project.base)
-    unedited = find_input(project.base, settings.schema_)
-    if profile is not None:
-        subject = subject or _subject_of(unedited) or subject_of_file(Path(settings.file).stem)
-    if output is None and profile is not None and is_unedited(unedited):
-        draft = write_schema_of(
-            profile, unedited, subject=subject, console=console, shape_of=unedited
-        )
-        set_from_profile(project, profile, draft.schema.shape, console)
-        return
-    output = output or Path("schema.yaml")
-    if output.exists():
-        raise ParamsError(f"{output}: the file exists already. Name another file with --output")
-    if profile is not None:
-        write_schema_of(profile, output, subject=subject, console=console, shape_of=unedited)
-        console.print(f"Set prepare.schema to {output} to use it", markup=False)
-        return
+    project: Project, *, subject: str | None, output: Path | None, seed: int
+) -> DraftedSchema:
+    """Write a drafted schema. The draft comes from the project's profile, or else from the donated
+    file in the settings. A draft from a profile replaces a schema that nobody has edited; otherwise
+    the draft is a new file (`output`). No private file is read. Raises ParamsError, InputError or
+    SchemaError."""
+    profile = read_profile(project.base)
+    unedited = find_input(project.base, project.settings.prepare.schema_)
+    replaces = output is None and profile is not None and is_unedited(unedited)
+    path = output or Path("schema.yaml")
+    if not replaces and path.exists():
+        raise ParamsError(f"{path}: the file exists already. Name another file with --output")
+    if profile is None:
+        return _from_donated(project, path, subject=subject, seed=seed)
+    named = subject or _subject_of(unedited)
+    named = named or subject_of_file(Path(project.settings.prepare.file).stem)
+    path = unedited if replaces else path
+    draft = write_schema_of(profile, path, subject=named, shape_of=unedited)
+    notes = set_from_profile(project, profile, draft.schema.shape) if replaces else ()
+    return DraftedSchema(
+        path=path, schema=draft.schema, left_out=draft.left_out, is_new=not replaces, notes=notes
+    )
+
+
+def _from_donated(project: Project, path: Path, *, subject: str | None, seed: int) -> DraftedSchema:
+    settings = project.settings.prepare
     if settings.donated is None:
         raise ParamsError(
             f"params.yaml: {SETTING} is null, but a draft needs donated examples. Set it to the "
@@ -69,17 +88,11 @@ def write_draft(
     texts, columns = donated_examples(project.base, settings, form=form)
     embed = project.inputs.encoder(private=False).encode
     schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
-    with atomic_file(output, public=True) as temporary:
+    with atomic_file(path, public=True) as temporary:
         temporary.write_text(
             schema_yaml(schema.model_copy(update={"text": form})), encoding="utf-8"
         )
-    for attribute in schema.attributes:
-        console.print(f"{attribute.name}: {' | '.join(attribute.domain)}", markup=False)
-    console.print(
-        f"{output}: a draft from {len(texts)} donated examples. Edit it and set prepare.schema to "
-        "its path. Everything in the file becomes public.",
-        markup=False,
-    )
+    return DraftedSchema(path=path, schema=schema, donated=len(texts))
 
 
 def _subject_of(schema: Path) -> str | None:

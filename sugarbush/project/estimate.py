@@ -1,13 +1,13 @@
-"""`sugarbush estimate`: estimates the calls, tokens and cost of a run, and sends nothing.
+"""Estimates the calls, tokens and cost of a run, and sends nothing.
 
 The number of the generator's calls depends only on settings and public files. The number of calls
-for labels is an exact count of private texts, so only the operator's terminal shows this number.
+for labels is an exact count of private texts, so only the operator may see this number.
 """
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
 from sugarbush.generators.openai.endpoint_settings import EndpointSettings
@@ -18,9 +18,21 @@ from sugarbush.rehearsal.preflight import planned_calls
 from sugarbush.release.folders import read_record_count
 from sugarbush.run.context import Project
 
+NAMES = 2  # the first columns of a table contain names, and the others numbers
+_TOKENS = ("prompt tokens", "answer tokens", "at most")
 
-def show_estimate(project: Project, console: Console) -> None:
-    """Print the calls and tokens of each stage. Also print the cost and the least time that the
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatePart:
+    """A table of the calls of each stage, and sentences. The table may be empty."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[str, ...]
+
+
+def estimate_run(project: Project) -> Iterator[EstimatePart]:
+    """Yield the calls and tokens of each stage. Also yield the cost and the least time that the
     rate limits allow, if they are known."""
     schema, settings = schema_of_project(project), project.settings
     donated = project.inputs.donated_texts()
@@ -30,62 +42,62 @@ def show_estimate(project: Project, console: Console) -> None:
         records = read_corpus(project).records() if settings.reads_codes else ()
         texts = (record.text for record in records)
         label_estimate = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
-        _print(label_estimate, labels, console)
-    for method in settings.chosen:
-        if not method.facts.asks_generator:
-            console.print(f"{method.name} needs no generator, because it trains its own model.")
-    if not any(method.facts.asks_generator for method in settings.chosen):
+        yield _part(label_estimate, labels)
+    if own := [each.name for each in settings.chosen if not each.facts.asks_generator]:
+        text = "{} needs no generator, because it trains its own model."
+        yield EstimatePart(lines=tuple(text.format(name) for name in own))
+    if len(own) == len(settings.chosen):
         return
     planned = planned_calls(project, donated, record_count=count)
     endpoint = settings.generator.chosen.endpoint
-    _print(estimate(planned, endpoint), endpoint, console)
+    yield _part(estimate(planned, endpoint), endpoint)
     if endpoint is None:
-        console.print(
-            f"Provider '{settings.generator.provider}' runs on this machine: no cost but time."
-        )
+        text = f"Provider '{settings.generator.provider}' runs on this machine: no cost but time."
+        yield EstimatePart(lines=(text,))
     else:
-        _print_paid(project, console)
+        yield EstimatePart(lines=tuple(_paid_lines(project)))
     if count is None and planned != planned_calls(project, donated, record_count=0.0):
-        console.print(
+        text = (
             "The DP record count is not known yet, so the estimate assumes the most calls. To fix "
             "the number of calls, set methods.<method>.candidates and release.texts."
         )
+        yield EstimatePart(lines=(text,))
 
 
-def _print(forecast: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("stage", overflow="fold")
-    table.add_column("what", overflow="fold")
-    table.add_column("calls", justify="right")
-    if endpoint is not None:
-        for column in ("prompt tokens", "answer tokens", "at most"):
-            table.add_column(column, justify="right")
+def _part(forecast: Estimate, endpoint: EndpointSettings | None) -> EstimatePart:
+    rows = []
     for line in forecast.lines:
         most = line.most_prompt_tokens + line.most_completion_tokens
         tokens = (f"{line.prompt_tokens:,}", f"{line.completion_tokens:,}", f"{most:,}")
-        token_cells = tokens if endpoint is not None else ()
-        table.add_row(line.stage, line.what, f"{line.calls:,}", *token_cells)
-    console.print(table)
+        cells = (line.stage, line.what, f"{line.calls:,}")
+        rows.append(cells if endpoint is None else (*cells, *tokens))
+    return EstimatePart(
+        columns=("stage", "what", "calls", *(() if endpoint is None else _TOKENS)),
+        rows=tuple(rows),
+        lines=tuple(_lines(forecast, endpoint)),
+    )
+
+
+def _lines(forecast: Estimate, endpoint: EndpointSettings | None) -> Iterator[str]:
     if endpoint is None:
-        console.print(f"{forecast.calls:,} calls")
+        yield f"{forecast.calls:,} calls"
         return
-    console.print(f"{forecast.calls:,} calls to {endpoint.address}, model '{endpoint.model}'")
+    yield f"{forecast.calls:,} calls to {endpoint.address}, model '{endpoint.model}'"
     if forecast.cost is None or forecast.most_cost is None:
-        console.print(f"No cost: {endpoint.setting}.prices has no price of this model.")
+        yield f"No cost: {endpoint.setting}.prices has no price of this model."
     else:
-        date = endpoint.prices[endpoint.model].date
-        console.print(
+        price = endpoint.prices[endpoint.model]
+        yield (
             f"Cost: about {forecast.cost:.2f}, at most {forecast.most_cost:.2f}, at the prices of "
-            f"{date}"
+            f"{price.date}"
         )
-        if endpoint.prices[endpoint.model].cached is not None:
-            share = sum(line.cached_prompt_tokens for line in forecast.lines) / max(
-                sum(line.prompt_tokens for line in forecast.lines), 1
-            )
-            console.print(f"Of the prompt tokens, {share:.0%} can come from a prefix cache.")
-    console.print(f"Time: at least {forecast.minutes:.1f} minutes by the rate limits")
+        if price.cached is not None:
+            prompts = sum(line.prompt_tokens for line in forecast.lines)
+            share = sum(line.cached_prompt_tokens for line in forecast.lines) / max(prompts, 1)
+            yield f"Of the prompt tokens, {share:.0%} can come from a prefix cache."
+    yield f"Time: at least {forecast.minutes:.1f} minutes by the rate limits"
     for cap in _caps_in_the_way(forecast, endpoint):
-        console.print(f"{endpoint.setting}.{cap} is less than a run needs. Raise it")
+        yield f"{endpoint.setting}.{cap} is less than a run needs. Raise it"
 
 
 def _caps_in_the_way(forecast: Estimate, endpoint: EndpointSettings) -> list[str]:
@@ -97,13 +109,13 @@ def _caps_in_the_way(forecast: Estimate, endpoint: EndpointSettings) -> list[str
     return caps
 
 
-def _print_paid(project: Project, console: Console) -> None:
+def _paid_lines(project: Project) -> Iterator[str]:
     paid = read_journal(journal_path(project.state, project.settings.privacy.dataset))
     for spent in spending_by_batch(paid):
         tokens = spent.prompt_tokens + spent.completion_tokens
         cached = f" ({spent.cached_prompt_tokens:,} cached)" if spent.cached_prompt_tokens else ""
         cost = "no price" if spent.unpriced == spent.calls else f"cost {spent.cost:.4g}"
-        console.print(
+        yield (
             f"Paid so far: {spent.stage} {spent.what}, {spent.calls:,} calls, {tokens:,} tokens"
             f"{cached}, {cost}"
         )

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Example(StrEnum):
+class ExampleName(StrEnum):
     """What a record of the embedded example is."""
 
     TEXTS = "texts"

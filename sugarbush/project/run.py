@@ -1,18 +1,14 @@
-"""`sugarbush run`: runs the stages with DVC, and prints where the results are."""
+"""Runs the stages of a project with DVC, and says where the results are."""
 
 from __future__ import annotations
 
 import json
 import re
 import subprocess
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from sugarbush.cli.shows import print_dropped_rows
 from sugarbush.errors import LedgerError, ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import run_with_parent
@@ -22,14 +18,13 @@ from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
 from sugarbush.pipeline.forecast import forecast_run
 from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.run_with_parent import end_with_children
 from sugarbush.preparation.findings import corpus_findings, known_corpus
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
 from sugarbush.project.assignments import changed_settings, write_settings
-from sugarbush.project.check import example_is_made, print_unmatched, would_spend
-from sugarbush.project.rehearsal_lines import show_rehearsal
+from sugarbush.project.check import example_is_made, unmatched_notes, would_spend
+from sugarbush.project.rehearsal import checked_texts
 from sugarbush.quality.judge import read_verdicts, require_accepted, require_not_poor
 from sugarbush.rehearsal.preflight import notices
 from sugarbush.rehearsal.rehearse import (
@@ -39,13 +34,20 @@ from sugarbush.rehearsal.rehearse import (
     stored_rehearsal,
 )
 from sugarbush.release.folders import final_folder
+from sugarbush.release.own_charges import spending_of_release
+from sugarbush.report.card import CARD_FILE, read_card
 from sugarbush.report.downloads import texts_name
 from sugarbush.run import error_report as entry_point
 from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
 from sugarbush.run.usable_inputs import require_usable_project
 
-STOPPED = "sugarbush: stopped. Finished results are stored; run again to continue."
+Say = Callable[[str], None]
+
+STOPPED = "stopped. Finished results are stored; run again to continue."
+_FAILED = (
+    "the pipeline stopped. Finished results are stored, and `sugarbush run` continues from there."
+)
 _INTERRUPTED = 130  # the exit code of programs that Ctrl-C ends
 _DVC_CHATTER = (
     "> ",
@@ -63,13 +65,43 @@ _STAGE_LINES = {
 }
 
 
-def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = False) -> int:
-    """Run the pipeline, print where its results are, and return the exit code. If a stage fails,
-    the result is the exit code of the stage. Raises ParamsError if another version generated
-    dvc.yaml. Raises ParamsError or SchemaError for inputs with which no release can be good. Raises
-    PoorRehearsalError if the first texts are poor, unless `accept_poor` is true, which also lets
-    the run go on after a poor first look. With
-    `only_example`, raises ParamsError for data other than the example. Raises
+@dataclass(frozen=True, kw_only=True)
+class EndedRun:
+    """The exit code of a run, and the settings with which it started."""
+
+    exit_code: int
+    settings: ProjectSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Where the results of a run are, and its main metrics.
+
+    `notes` say where the texts are if nothing is released. `rows` have a name, which is empty if
+    the row belongs to the row before, and a text. `figures` are MAUVE, MAUVE of tf-idf and the mean
+    JSD of the attributes against held-out texts, by method. They are not DP.
+    """
+
+    notes: tuple[str, ...] = ()
+    rows: tuple[tuple[str, str], ...] = ()
+    figures: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+
+
+def run(
+    base: Path,
+    *,
+    force: bool,
+    only_example: bool,
+    accept_poor: bool = False,
+    say: Say,
+    warn: Say,
+) -> EndedRun:
+    """Run the pipeline. `say` gets the lines of the rehearsal and of the stages, and `warn` gets
+    notices and the reason of an early end. If a stage fails, the result has the exit code of the
+    stage. Raises ParamsError if another version generated dvc.yaml. Raises ParamsError or
+    SchemaError for inputs with which no release can be good. Raises PoorRehearsalError if the first
+    texts are poor, unless `accept_poor` is true, which also lets the run go on after a poor first
+    look. With `only_example`, raises ParamsError for data other than the example. Raises
     FailureError while another run on the same dataset has not ended."""
     project = open_project(base)
     settings = project.settings
@@ -85,42 +117,38 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
         _ = project.plan  # the plan of measurements needs the schema
         require_usable_project(project)
         for notice in notices(project):
-            print(f"sugarbush: {notice}", file=sys.stderr, flush=True)
-        rehearse_before_run(
-            project, Console(), force=force, accept_poor=accept_poor, reads_corpus=True
-        )
+            warn(notice)
+        rehearse_before_run(project, say, force=force, accept_poor=accept_poor, reads_corpus=True)
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
     try:
         with only_run(base):
-            failed = _reproduce(base, settings, force=force, go_on=accept_poor) != 0
+            code = _reproduce(base, settings, force=force, go_on=accept_poor, say=say)
     except KeyboardInterrupt:
-        print(STOPPED, file=sys.stderr)
-        return _INTERRUPTED
-    if failed:
+        warn(STOPPED)
+        return EndedRun(exit_code=_INTERRUPTED, settings=settings)
+    if code != 0:
         code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
-        print(
-            "sugarbush: the pipeline stopped. Finished results are stored, and `sugarbush run` "
-            "continues from there.",
-            file=sys.stderr,
-        )
-        return int(code)
-    print_dropped_rows(project)
-    summarise(base, settings, Console())
+        warn(_FAILED)
+    return EndedRun(exit_code=int(code), settings=settings)
+
+
+def require_good_release(base: Path, settings: ProjectSettings) -> None:
+    """Raises RefusedReleaseError if the release of a finished run breaks a rule of
+    `release.accept_if`, and PoorReleaseError if it is poor."""
     require_accepted(Roots(base))
     require_not_poor(Roots(base), settings)
-    return 0
 
 
 def rehearse_before_run(
     project: Project,
-    console: Console,
+    say: Say,
     *,
     force: bool,
     accept_poor: bool,
     reads_corpus: bool = False,
 ) -> None:
-    """Rehearse if the run would spend budget and its first texts are not judged yet. Print the
+    """Rehearse if the run would spend budget and its first texts are not judged yet. Say the
     verdict, and write the settings that gave better texts to params.yaml.
 
     Raises PoorRehearsalError for a poor verdict, unless `accept_poor` is true. With
@@ -144,21 +172,22 @@ def rehearse_before_run(
     if findings is not None and (reason := known_corpus(project, findings)) is not None:
         raise LedgerError(reason)
     if findings is not None:
-        print_unmatched(findings, console)
+        for note in unmatched_notes(findings):
+            say(note.lines)
     rehearsal = require_good_rehearsal(project, accept=accept_poor)
     if rehearsal is None:
         return
     forecast = None if findings is None else forecast_run(project, rehearsal, findings)
-    show_rehearsal(rehearsal, console, run=forecast)
+    say(checked_texts(rehearsal, run=forecast).lines)
     if rehearsal.changes:
         changed = changed_settings(project.base, assignments=rehearsal.changes)
         write_settings(project.base, changed)
         keep_for_changed_settings(open_project(project.base), rehearsal)
-        console.print(f"params.yaml: changed {', '.join(changed.names)}", markup=False)
+        say(changed.line)
 
 
-def _reproduce(base: Path, settings: ProjectSettings, *, force: bool, go_on: bool) -> int:
-    """Run DVC. Print the output of the stages, and shorten DVC's own lines.
+def _reproduce(base: Path, settings: ProjectSettings, *, force: bool, go_on: bool, say: Say) -> int:
+    """Run DVC. Say the output of the stages, and shorten DVC's own lines.
 
     DVC and its stage end when this process ends.
     """
@@ -177,7 +206,7 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool, go_on: boo
         try:
             for line in process.stdout:
                 if (short_line := stages.shortened(line.rstrip())) is not None:
-                    print(short_line, flush=True)
+                    say(short_line)
         except BaseException:
             end_with_children(process.pid)
             raise
@@ -207,58 +236,53 @@ class StageLines:
         return None if not line or line.startswith(_DVC_CHATTER) else line
 
 
-def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
-    """Print the paths of the results, and the main metrics."""
+def results(base: Path, settings: ProjectSettings) -> Results:
+    """Return where the results of a finished run are, and its main metrics."""
     roots = Roots(base)
-    if not params.released:
-        console.print("Nothing is released: the texts of these methods stay private.")
-        for method in params.chosen:
-            console.print(f"{method.name}: {final_folder(roots, method)}", soft_wrap=True)
-        console.print(f"internal results: {roots.internal}", soft_wrap=True)
-        return
-    card = json.loads((roots.published / "release_card.json").read_text())
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    project = open_project(base, settings=params)
-    spending, cap = spending_of_project(project), project.ledger(rehearse=False).cap
+    if not settings.released:
+        return Results(
+            notes=(
+                "Nothing is released: the texts of these methods stay private.",
+                *(f"{each.name}: {final_folder(roots, each)}" for each in settings.chosen),
+                f"internal results: {roots.internal}",
+            )
+        )
+    project = open_project(base, settings=settings)
+    return Results(rows=tuple(_rows(project)), figures=_figures(roots))
+
+
+def _rows(project: Project) -> Iterator[tuple[str, str]]:
+    roots, settings = project.roots, project.settings
+    card = read_card(roots.published / CARD_FILE)
+    ledger = project.ledger(rehearse=False)
+    spending = spending_of_release(roots, settings.released, ledger)
     assert spending is not None  # stage report needs all folders of the release
-    unit = params.privacy.unit
-    table.add_row(
-        "guarantee", f"{spending.line()}, at delta {rounded_up(spending.delta)}, per {unit}"
-    )
-    table.add_row("dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(cap)}")
-    for method in params.released:
+    delta, unit = rounded_up(spending.delta), settings.privacy.unit
+    yield "guarantee", f"{spending.line()}, at delta {delta}, per {unit}"
+    yield "dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(ledger.cap)}"
+    for method in settings.released:
         synthetic = roots.published / texts_name(method.name)
         with synthetic.open(encoding="utf-8") as lines:
             count = sum(1 for _ in lines)
-        table.add_row(
-            f"synthetic ({method.name})", f"{synthetic}  ({count:,} text{'s' * (count != 1)})"
-        )
+        text = f"{synthetic}  ({count:,} text{'s' * (count != 1)})"
+        yield f"synthetic ({method.name})", text
     for name, verdict in read_verdicts(roots).items():
-        table.add_row(f"verdict ({name})", verdict.grade)
-        for reason in verdict.reasons:
-            table.add_row("", f"- {reason}")
-        for note in verdict.notes:
-            table.add_row("", f"! {note}")
-    if (figures := card["public_figures"]) is not None:
-        for name, found in figures["methods"].items():
-            for row, use in enumerate(found["uses"]):
-                table.add_row(f"good for ({name})" if row == 0 else "", f"- {use}")
-    table.add_row("release card", str(roots.published / "release_card.md"))
-    table.add_row("report", str(roots.published / "index.html"))
-    table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)")
-    console.print(table)
-    _figures(roots, console)
+        yield f"verdict ({name})", verdict.grade
+        yield from (("", f"- {reason}") for reason in verdict.reasons)
+        yield from (("", f"! {note}") for note in verdict.notes)
+    if (figures := card.public_figures) is not None:
+        for name, found in figures.methods.items():
+            for row, use in enumerate(found.uses):
+                yield f"good for ({name})" if row == 0 else "", f"- {use}"
+    yield "release card", str(roots.published / "release_card.md")
+    yield "report", str(roots.published / "index.html")
+    yield "internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)"
 
 
-def _figures(roots: Roots, console: Console) -> None:
+def _figures(roots: Roots) -> dict[str, tuple[float | None, ...]]:
     final = json.loads((roots.internal / "metrics.json").read_text())["final"]
-    table = Table(title="Against held-out real texts (internal)", box=None, padding=(0, 2, 0, 0))
-    for column in ("", "MAUVE", "MAUVE, tf-idf", "mean JSD of attributes"):
-        table.add_column(column)
-    for method, spaces in final.items():
-        values = [
-            spaces.get(space, {}).get(metric)
-            for space, metric in (("encoder", "mauve"), ("tf-idf", "mauve"), ("attribute", "mean"))
-        ]
-        table.add_row(method, *("–" if value is None else f"{value:.3f}" for value in values))
-    console.print(table)
+    wanted = (("encoder", "mauve"), ("tf-idf", "mauve"), ("attribute", "mean"))
+    return {
+        method: tuple(spaces.get(space, {}).get(metric) for space, metric in wanted)
+        for method, spaces in final.items()
+    }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sugarbush.data.schema import Schema
 from sugarbush.release.columns import Column, TypedTable
+from sugarbush.report.card import Card, PublishedRelease
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 
@@ -39,15 +39,21 @@ class Publication:
     texts. `verdicts` has the same names.
     """
 
-    card: Mapping[str, Any]
+    card: Card
     settings: PublicationSettings
     schema: Schema
     tables: Mapping[str, TypedTable]
     verdicts: Mapping[str, Verdict]
 
     @property
+    def published(self) -> PublishedRelease:
+        """The date and the number of the publication, and the other ones of the dataset."""
+        assert self.card.published is not None
+        return self.card.published
+
+    @property
     def title(self) -> str:
-        return str(self.card["title"])
+        return self.card.title
 
     @property
     def slug(self) -> str:
@@ -56,12 +62,12 @@ class Publication:
 
     @property
     def date(self) -> str:
-        return str(self.card["published"]["date"])
+        return self.published.date
 
     @property
     def version(self) -> str:
         """The number of the publication as a version, such as 2.0.0."""
-        return f"{self.card['published']['number']}.0.0"
+        return f"{self.published.number}.0.0"
 
     @property
     def rows(self) -> int:
@@ -75,7 +81,7 @@ class Publication:
     @property
     def description(self) -> str:
         texts = f"{self.rows:,} synthetic texts in place of private {self.schema.subject}"
-        return f"{texts}. {self.card['promise']['statement']}"
+        return f"{texts}. {self.card.promise.statement}"
 
     @property
     def tags(self) -> tuple[str, ...]:

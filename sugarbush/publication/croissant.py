@@ -87,7 +87,7 @@ def croissant(publication: Publication, digests: Mapping[str, str]) -> dict[str,
         f"{publication.date}",
         "rai:dataCollection": "Synthetic texts: a program wrote every text.",
         "rai:dataUseCases": settings.intended_use,
-        "rai:personalSensitiveInformation": publication.card["promise"]["statement"],
+        "rai:personalSensitiveInformation": publication.card.promise.statement,
         "distribution": [
             {
                 "@type": "cr:FileObject",

@@ -75,8 +75,8 @@ def _limits(publication: Publication) -> Iterator[str]:
         "estimates. For shares, use the column weight."
     )
     yield "Do not take a text for the words of a person: a program wrote every text."
-    yield from (f"Not protected: {item}" for item in card["unprotected_quantities"])
-    total = rounded_up(card["published"]["epsilon_of_all"])
+    yield from (f"Not protected: {item}" for item in card.unprotected_quantities)
+    total = rounded_up(publication.published.epsilon_of_all)
     yield (
         f"Other releases about the same people add up with this one. All published releases of "
         f"this dataset together have epsilon {total}."

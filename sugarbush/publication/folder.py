@@ -14,7 +14,8 @@ from sugarbush.publication.content import Publication
 from sugarbush.publication.croissant import croissant
 from sugarbush.publication.dataset_card import readme
 from sugarbush.publication.registry_record import registry_record
-from sugarbush.report.card import card_files
+from sugarbush.report.card_files import card_files
+from sugarbush.report.json_fields import plain_values
 
 FORMAT = "sugarbush dataset 1"
 _METADATA = "metadata.json"
@@ -37,12 +38,11 @@ def write_dataset(publication: Publication, folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         table.write(path)
         digests[publication.file_of(method)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    card = dict(publication.card)
     files = {
         "README.md": readme(publication),
         _METADATA: _json(_metadata(publication, digests)),
         "croissant.json": _json(croissant(publication, digests)),
-        **card_files(card),
+        **card_files(publication.card),
         "registry.yaml": registry_record(publication),
         "CITATION.cff": citation(publication),
     }
@@ -68,8 +68,8 @@ def _metadata(publication: Publication, digests: Mapping[str, str]) -> dict[str,
         "description": publication.description,
         "version": publication.version,
         "date": publication.date,
-        "guarantee": publication.card["promise"],
-        "public_figures": publication.card["public_figures"],
+        "guarantee": publication.card.promise.to_json(),
+        "public_figures": plain_values(publication.card.public_figures),
         "configs": {
             publication.config_of(method): {
                 "method": method,
@@ -78,7 +78,7 @@ def _metadata(publication: Publication, digests: Mapping[str, str]) -> dict[str,
                 "sha256": digests[publication.file_of(method)],
                 "rows": table.rows,
                 "columns": [asdict(column) for column in table.columns],
-                "verdict": publication.verdicts[method].as_dict(),
+                "verdict": publication.verdicts[method].to_json(),
             }
             for method, table in publication.tables.items()
         },

@@ -7,24 +7,21 @@ gets its name. After an error or a kill, no folder with this name is there.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
+from sugarbush.attributes.reader import Labels
 from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, ParamsError, PrivacyError
-from sugarbush.methods.interface import Method
-from sugarbush.paths import atomic_directory, reading, require
-from sugarbush.pipeline.finished_run import FinishedRun
-from sugarbush.pipeline.own_charges import charges_of_texts
-from sugarbush.pipeline.stages.fingerprint import CARD, has_old_card, states_too_little
+from sugarbush.methods.interface import FinalSet, Method
+from sugarbush.paths import atomic_directory, require
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import Purpose
@@ -33,9 +30,12 @@ from sugarbush.publication.folder import write_dataset
 from sugarbush.publication.records import Publications, Published, open_publications
 from sugarbush.quality.judge import FILE as VERDICTS
 from sugarbush.quality.judge import read_verdicts
+from sugarbush.release.card_state import has_old_card, states_too_little
 from sugarbush.release.columns import typed_table
 from sugarbush.release.figures import given_lines
 from sugarbush.release.folders import final_folder, read_release, texts_as_lines
+from sugarbush.release.own_charges import charges_of_texts
+from sugarbush.report.card import CARD_FILE, Card, read_card
 from sugarbush.report.downloads import texts_name
 from sugarbush.report.officer import with_publication
 from sugarbush.report.settings import PublicationSettings
@@ -55,7 +55,7 @@ class ReleaseContent:
     `private_paths` are files and folders that no published description may name.
     """
 
-    card: Mapping[str, Any]
+    card: Card
     settings: PublicationSettings
     schema: Schema
     lines: Mapping[str, str]
@@ -63,6 +63,38 @@ class ReleaseContent:
     ledger_ids: Sequence[str]
     ledger: Ledger
     private_paths: tuple[Path, ...]
+
+
+class FinishedRelease(Protocol):
+    """A release in memory: its settings, its texts with their labels, its charges and its card."""
+
+    @property
+    def settings(self) -> ProjectSettings: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def method(self) -> Method: ...
+
+    @property
+    def final(self) -> FinalSet: ...
+
+    @property
+    def labels(self) -> Labels: ...
+
+    @property
+    def verdict(self) -> Verdict: ...
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def ledger_ids(self) -> tuple[str, ...]: ...
+
+    def card(self) -> Card | None:
+        """Return the card by the ledger as it is now, or None without a DP guarantee."""
+        ...
 
 
 def publish_project(
@@ -93,7 +125,7 @@ def publish_project(
             for method in settings.released
         },
         verdicts=_verdicts(project),
-        ledger_ids=charges_of_texts(project),
+        ledger_ids=charges_of_texts(project.roots, settings.released),
         ledger=project.ledger().snapshot(),
         private_paths=(*_private_files(settings), project.base.absolute(), project.state),
     )
@@ -101,7 +133,7 @@ def publish_project(
 
 
 def publish_finished(
-    finished: FinishedRun,
+    finished: FinishedRelease,
     target: Path,
     *,
     publication: PublicationSettings,
@@ -139,9 +171,9 @@ def publish_finished(
 def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publication:
     """Write the folder, and record the publication before the folder gets its name."""
     card, ledger, ids = content.card, content.ledger, tuple(dict.fromkeys(content.ledger_ids))
-    if not card["publishable"]:
-        raise PrivacyError(f"this release cannot be published. {card['heading']}")
-    with open_publications(ledger.state, f"{card['purpose']}-{ledger.dataset}") as publications:
+    if not card.publishable:
+        raise PrivacyError(f"this release cannot be published. {card.heading}")
+    with open_publications(ledger.state, f"{card.purpose}-{ledger.dataset}") as publications:
         number = publications.number_of(ids)
         is_new = number is None
         if is_new and publications.releases and not another:
@@ -149,8 +181,8 @@ def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publica
         release = Published(
             date=_today() if number is None else publications.releases[number - 1].date,
             ledger_ids=ids,
-            epsilon=card["promise"]["epsilon"],
-            delta=card["promise"]["delta"],
+            epsilon=card.promise.epsilon,
+            delta=card.promise.delta,
         )
         number = number or len(publications.releases) + 1
         publication = Publication(
@@ -264,45 +296,42 @@ def _private_files(settings: ProjectSettings) -> tuple[Path, ...]:
     return (file,) if file.is_absolute() else ()
 
 
-def _current_card(project: Project) -> dict[str, Any]:
+def _current_card(project: Project) -> Card:
     """Read the card. Raise PrivacyError if it is of another state of the ledger."""
-    path = require(project.roots.published / CARD, left_by="report")
-    if has_old_card(project):
+    path = require(project.roots.published / CARD_FILE, left_by="report")
+    privacy, methods = project.settings.privacy, project.settings.released
+    if has_old_card(project.roots, privacy, project.ledger()):
         raise PrivacyError(
             f"{path}: this card is older than the ledger or belongs to another ledger, so its "
             f"totals may be too small. {_RUN}"
         )
-    if states_too_little(project):
+    if states_too_little(project.roots, methods, project.ledger(rehearse=False)):
         raise PrivacyError(
             f"{path}: this card states less than the ledger says, so another version wrote it or "
             f"somebody changed it. {_RUN}"
         )
-    privacy = project.settings.privacy
-    with reading(path, advice=_RUN):
-        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        made = card["dataset"], card["purpose"], card["made_by"]["methods"], card["deployment"]
-    methods = [method.name for method in project.settings.released]
-    if made[:3] != (privacy.dataset, privacy.purpose.value, methods):
+    card = read_card(path)
+    made = card.dataset, card.purpose, card.made_by.methods
+    if made != (privacy.dataset, privacy.purpose, tuple(method.name for method in methods)):
         raise PrivacyError(f"{path}: is the card of another dataset or of other methods. {_RUN}")
     return card
 
 
-def _covered_lines(project: Project, method: Method, folder: Path, card: Mapping[str, Any]) -> str:
+def _covered_lines(project: Project, method: Method, folder: Path, card: Card) -> str:
     """Read a method's texts. Raise PrivacyError if the card does not cover them."""
     public = require(project.roots.published / texts_name(method.name), left_by="report")
     lines = public.read_bytes()
     if lines != given_lines(folder):
         raise PrivacyError(f"{public}: differs from the texts in {folder}. {_RUN}")
-    listed = {event["id"] for event in card["budget"]["events"]}
+    listed = {event.id for event in card.budget.events}
     if not set(read_release(folder)["ledger_ids"]) <= listed:
         raise PrivacyError(f"{folder}: has charges that the card does not list. {_RUN}")
     return lines.decode("utf-8")
 
 
 def _verdicts(project: Project) -> dict[str, Verdict]:
-    path = require(project.roots.published / VERDICTS, left_by="report")
-    with reading(path, advice=_RUN):
-        return read_verdicts(project.roots)
+    require(project.roots.published / VERDICTS, left_by="report")
+    return read_verdicts(project.roots)
 
 
 def _refuse_another(publications: Publications, ledger: Ledger) -> None:
@@ -333,18 +362,17 @@ def _today() -> str:
 
 def describe(publication: Publication, target: Path | str) -> Mapping[str, str]:
     """Return what the operator reads after a publication, by label."""
-    card, promise = publication.card, publication.card["promise"]
-    published = card["published"]
+    card, published = publication.card, publication.published
+    promise = card.promise
     counts = ", ".join(f"{table.rows:,} of {name}" for name, table in publication.tables.items())
-    number = f"{published['number']} of dataset {card['dataset']}"
-    if published["others"]:
-        together = rounded_up(published["epsilon_of_all"])
+    number = f"{published.number} of dataset {card.dataset}"
+    if published.others:
+        together = rounded_up(published.epsilon_of_all)
         number += f"; all published releases together have epsilon {together}"
     return {
         "published": str(target),
         "texts": counts,
-        "guarantee": f"{promise['in_short']}, delta {rounded_up(promise['delta'])}, per "
-        f"{promise['unit']}",
+        "guarantee": f"{promise.in_short}, delta {rounded_up(promise.delta)}, per {promise.unit}",
         "publication": number,
         "registry": "registry.yaml is a draft. Read it, and submit it by hand",
     }

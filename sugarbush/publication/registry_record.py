@@ -7,13 +7,14 @@ settings `publication`. Somebody submits the record to the registry by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
 
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.publication.content import Publication
+from sugarbush.report.card import Card
 
 _LIBRARIES = ("sugarbush", "dp-accounting", "opendp")  # they affect the guarantee
 _DETAILS = {
@@ -57,9 +58,9 @@ def registry_fields(publication: Publication) -> dict[str, Any]:
         "deployment": {
             "basic": _basic(publication),
             "dp_variant": {
-                "variant_name": publication.card["promise"]["variant"],
-                "data_domain": publication.card["promise"]["data_domain"],
-                "unprotected_quantities": _bullets(publication.card["unprotected_quantities"]),
+                "variant_name": publication.card.promise.variant,
+                "data_domain": publication.card.promise.data_domain,
+                "unprotected_quantities": _bullets(publication.card.unprotected_quantities),
             },
             "privacy_loss": _privacy_loss(publication),
             "deployment_model": _deployment_model(publication),
@@ -68,7 +69,7 @@ def registry_fields(publication: Publication) -> dict[str, Any]:
                     "Everything after the mechanisms uses their noisy results and public values "
                     "only: the choice of the texts, further texts, their labels and weights."
                 ),
-                "composition": publication.card["budget"]["composition"],
+                "composition": publication.card.budget.composition,
             },
             "implementation": _implementation(publication),
             "administrative": _administrative(publication),
@@ -91,35 +92,34 @@ def _basic(publication: Publication) -> dict[str, Any]:
 
 
 def _privacy_loss(publication: Publication) -> dict[str, Any]:
-    promise, budget = publication.card["promise"], publication.card["budget"]
+    promise, budget = publication.card.promise, publication.card.budget
     return {
-        "privacy_unit": f"{promise['unit'].capitalize()}-level",
-        "privacy_unit_details": promise["unit_details"],
-        "privacy_parameters": {"epsilon": promise["epsilon"], "delta": promise["delta"]},
+        "privacy_unit": f"{promise.unit.capitalize()}-level",
+        "privacy_unit_details": promise.unit_details,
+        "privacy_parameters": {"epsilon": promise.epsilon, "delta": promise.delta},
         "privacy_parameters_details": (
-            f"{promise['statement']} All charges on the dataset so far have epsilon "
-            f"{rounded_up(budget['dataset_total_epsilon'])} together, of a cap of "
-            f"{rounded_up(budget['dataset_cap_epsilon'])}."
+            f"{promise.statement} All charges on the dataset so far have epsilon "
+            f"{rounded_up(budget.dataset_total_epsilon)} together, of a cap of "
+            f"{rounded_up(budget.dataset_cap_epsilon)}."
         ),
     }
 
 
 def _deployment_model(publication: Publication) -> dict[str, Any]:
-    deployment, settings = publication.card["deployment"], publication.settings
+    deployment, settings = publication.card.deployment, publication.settings
     source = str(settings.data_source)
-    published = publication.card["published"]
+    published = publication.published
     return {
-        "model_name": deployment["model"],
+        "model_name": deployment.model,
         "model_name_details": "One curator holds the private texts and applies the mechanisms.",
-        "actors": _bullets([*deployment["actors"], f"Intended recipients: {settings.recipients}"]),
-        "release_type": deployment["release_type"],
+        "actors": _bullets([*deployment.actors, f"Intended recipients: {settings.recipients}"]),
+        "release_type": deployment.release_type,
         "release_type_details": (
-            f"{_DETAILS[deployment['release_type']]} This is release {published['number']}. "
-            f"{_BUDGET}"
+            f"{_DETAILS[deployment.release_type]} This is release {published.number}. {_BUDGET}"
         ),
         "data_source_type": source.capitalize(),
         "data_source_type_details": _SOURCES[source],
-        "access_type": deployment["access"],
+        "access_type": deployment.access,
         "access_type_details": "Recipients get the finished texts and cannot query the data.",
     }
 
@@ -127,18 +127,16 @@ def _deployment_model(publication: Publication) -> dict[str, Any]:
 def _implementation(publication: Publication) -> dict[str, Any]:
     card, settings = publication.card, publication.settings
     software = ", ".join(f"{name} {version}" for name, version in _libraries(card))
-    mechanisms = dict.fromkeys(
-        f"{event['stage']}: {event['mechanism']}" for event in card["budget"]["events"]
-    )
+    mechanisms = dict.fromkeys(f"{event.stage}: {event.mechanism}" for event in card.budget.events)
     return {
         "preprocessing_and_hyperparameter_tuning": (
-            f"{card['tuning']} Exploration before the run: {settings.exploration}"
+            f"{card.tuning} Exploration before the run: {settings.exploration}"
         ),
         "mechanisms": _bullets(
             [
                 *mechanisms,
-                *card["budget"]["others"],
-                *card["remarks"],
+                *card.budget.others,
+                *card.remarks,
                 "Timing channels are not covered. The release is not interactive.",
                 f"Software: {software}.",
                 f"Access to the private texts: {settings.source_access}",
@@ -168,8 +166,8 @@ def _administrative(publication: Publication) -> dict[str, Any]:
     }
 
 
-def _libraries(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    versions = card["made_by"]["software"]
+def _libraries(card: Card) -> list[tuple[str, str]]:
+    versions = card.made_by.software
     return [(name, versions[name]) for name in _LIBRARIES if name in versions]
 
 

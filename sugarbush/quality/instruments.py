@@ -1,6 +1,6 @@
-"""Builds from a release what its records are measured with, and what one record gives.
+"""Builds the instruments that measure the records of a release, and what one record adds to them.
 
-The instruments are post-processing of released texts, so they are public. What a record gives
+The instruments are post-processing of released texts, so they are public. What a record adds
 depends on this record and the instruments alone, bit for bit: distances come from an exact search,
 and classifiers compute in integers.
 """

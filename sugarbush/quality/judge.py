@@ -19,15 +19,16 @@ from sugarbush.evaluation.public_figures import PublicFigure
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.parts import Lineage
 from sugarbush.languages import count_words
-from sugarbush.paths import Roots
+from sugarbush.paths import Roots, reading
 from sugarbush.privacy.settings import Purpose
 from sugarbush.randomness import public_rng
 from sugarbush.release.labelled import class_sums_of
+from sugarbush.report.card import CARD_FILE, read_card
 from sugarbush.report.verdict import Teaching, Verdict, VerdictFacts, make_verdict
 from sugarbush.run.settings import ProjectSettings
 
 FILE = "verdict.json"
-CARD = "release_card.json"
+_RUN = "Write the release and its card again with: sugarbush run"
 _FOLDS = 5
 _MOST_TEXTS = 1000
 
@@ -98,20 +99,22 @@ def unlisted(counts: Mapping[str, NDArray[Any]]) -> dict[str, float]:
 
 
 def read_verdicts(roots: Roots) -> dict[str, Verdict]:
-    """Read the verdict on each released method that stage report wrote. There may be none."""
+    """Read the verdict on each released method that stage report wrote. There may be none.
+
+    Raises StorageError for a damaged file.
+    """
     path = roots.published / FILE
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {
-        method: Verdict(**fields | {n: tuple(fields[n]) for n in ("reasons", "notes")})
-        for method, fields in found.items()
-    }
+    if not path.exists():
+        return {}
+    with reading(path, advice=_RUN):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {method: Verdict.from_json(fields) for method, fields in found.items()}
 
 
 def require_not_poor(roots: Roots, settings: ProjectSettings) -> None:
     """Raise PoorReleaseError if a finished release is poor.
 
-    The example and sets for benchmarks are never refused, nor any release with
-    `report.accept_poor`.
+    Examples, benchmarks and releases with `report.accept_poor` are never refused.
     """
     if settings.report.accept_poor or settings.privacy.purpose is not Purpose.RELEASE:
         return
@@ -126,13 +129,13 @@ def require_not_poor(roots: Roots, settings: ProjectSettings) -> None:
 def require_accepted(roots: Roots) -> None:
     """Raise RefusedReleaseError if the rule `release.accept_if` refuses the finished release.
 
-    The card says so, and `sugarbush publish` refuses it. The decision is public.
+    The card says so, and `sugarbush publish` refuses it. The decision is public. Raises
+    StorageError for a damaged card.
     """
-    path = roots.published / CARD
-    card = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    figures = card.get("public_figures")
-    if figures is not None and not figures["accepted"]:
-        raise RefusedReleaseError(card["heading"])
+    path = roots.published / CARD_FILE
+    card = read_card(path) if path.exists() else None
+    if card is not None and card.public_figures is not None and not card.public_figures.accepted:
+        raise RefusedReleaseError(card.heading)
 
 
 def teaching(

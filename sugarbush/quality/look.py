@@ -29,7 +29,7 @@ from sugarbush.evaluation.first_look import (
     FirstLook,
     kinds_of,
 )
-from sugarbush.evaluation.fit import CELLS, UNIT, Centre, NearTexts, Share, steps_of
+from sugarbush.evaluation.fit import CELLS, UNIT, Centre, NearTexts, ShareInterval, steps_of
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.languages import count_words
 from sugarbush.privacy.accounting import rounded_up
@@ -151,7 +151,9 @@ class LookRequest:
         look = replace(
             form,
             # Without a scale, foreign texts that are unlike each other would be near.
-            fit=None if random is None else Share.of(far, close, stddev=plan.of(FIT).stddev),
+            fit=None
+            if random is None
+            else ShareInterval.of(far, close, stddev=plan.of(FIT).stddev),
             kinds=()
             if random is None
             else kinds_of(
@@ -179,7 +181,7 @@ class LookRequest:
         cells = corpus_of(self.project).map_records(lambda records: function(records.texts))
         return one_of_each(self.project, cells)
 
-    def _drawing(self, store: ResultStore, names: Sequence[str]) -> _Drawing:
+    def _drawing(self, store: ResultStore, names: Sequence[str]) -> _LookGroups:
         """Check everything that could stop the run, if a result of `store` is missing."""
         project = self.project
         session = corpus_of(project).session(
@@ -192,11 +194,11 @@ class LookRequest:
             session.check(left)
             preflight(project)
         # one record of each unit is read, so the sensitivity is that of one record
-        return _Drawing(project, store, replace(session, records_per_unit=1))
+        return _LookGroups(project, store, replace(session, records_per_unit=1))
 
 
 @dataclass(frozen=True)
-class _Drawing:
+class _LookGroups:
     """The groups of noisy numbers of a look in one result store."""
 
     project: Project
@@ -297,8 +299,9 @@ def number_of_first_texts(project: Project) -> int:
 def require_fit(project: Project, look: FirstLook, *, accept: bool) -> None:
     """Raise PoorFitError if the first texts are certainly unlike the records.
 
-    Benchmarks and the example are never stopped, nor a run whose operator goes on all the same. A
-    generator that the settings allow for any texts stops nothing: its texts are useless on purpose.
+    Benchmarks, the example and runs that the operator continues on purpose are never stopped. A run
+    is not stopped either if its settings allow a generator for any texts, because these texts are
+    useless on purpose.
     """
     settings = project.settings
     accept = (

@@ -4,7 +4,7 @@
     quality    whether a record has a near text, and right answers of classifiers
     topics     the distance of the records' topics from those of the released texts
 
-The instruments come from the release alone (`pipeline.instruments`). Each mechanism is charged
+The instruments come from the release alone (`quality.instruments`). Each mechanism is charged
 before its draw. All of them read the records from which the release was made: `records` all of
 them, the others one record of each unit.
 """

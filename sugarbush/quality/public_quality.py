@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.errors import PrivacyError
-from sugarbush.evaluation.public_figures import PublicFigure, Rule
+from sugarbush.evaluation.public_figures import FigureRule, PublicFigure
 from sugarbush.privacy.data_types import Released
 from sugarbush.release.figures import MeasuredFigures, MeasuredRelease
 from sugarbush.report.model import PublicQuality
@@ -53,7 +53,7 @@ def require_same_texts(
 
 
 def failures(
-    rules: Sequence[Rule], by_method: Mapping[str, Sequence[PublicFigure]]
+    rules: Sequence[FigureRule], by_method: Mapping[str, Sequence[PublicFigure]]
 ) -> dict[str, list[str]]:
     """Return for each method the rules that its figures do not meet, with the estimates."""
     found = {}

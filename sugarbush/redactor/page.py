@@ -34,7 +34,7 @@ class LabelServer(LoopbackServer):
             raise ParamsError(
                 f"{labels.path}: is open in another label page. Press Finish on that page"
             ) from None
-        super().__init__(_Handler, folder=labels.path.parent, port=port)
+        super().__init__(_LabelHandler, folder=labels.path.parent, port=port)
         self.labels = labels
 
     def server_close(self) -> None:
@@ -42,7 +42,7 @@ class LabelServer(LoopbackServer):
         self._file_lock.release()
 
 
-class _Handler(LoopbackHandler):
+class _LabelHandler(LoopbackHandler):
     server: LabelServer
     body_type: ClassVar[str] = "application/json"
     policy: ClassVar[str] = (

@@ -30,7 +30,7 @@ from sugarbush.redactor.values import (
     NAME,
     NUMBER,
     PHONE,
-    Values,
+    SlotValues,
 )
 from sugarbush.training.crt.recall import LabelledText
 
@@ -78,7 +78,7 @@ def generated_texts(seed: int, count: int, *, checked: bool = False) -> Iterator
 def _text(rng: SeededRandom, checked: bool) -> LabelledText:
     spoken = rng.chance(0.12)
     locale = rng.choice(CHECKED_LOCALES if checked else LOCALES)
-    values = Values(rng, locale, plain=_plain_sentences(), spoken=spoken)
+    values = SlotValues(rng, locale, plain=_plain_sentences(), spoken=spoken)
     slots = values.slots()
     grammar = _grammar(checked)
 
@@ -144,7 +144,7 @@ def _salad(fill: Callable[[str], str], rng: SeededRandom) -> str:
     )
 
 
-def _simulated(values: Values, rng: SeededRandom) -> str:
+def _simulated(values: SlotValues, rng: SeededRandom) -> str:
     """Return a text of the simulator with other values, because the example contains the
     simulator's names."""
     text, spans = rng.choice(_simulator_texts())

@@ -43,7 +43,7 @@ _MONTHS = words(
 _Makers = tuple[Callable[[], str], ...]
 
 
-class Values:
+class SlotValues:
     """The values for the slots of carriers, for one text of one locale.
 
     `plain` are ordinary sentences. With `spoken`, many digits are spelled out.

@@ -30,8 +30,8 @@ _TOKENS_PER_WORD = 1.35
 class Line:
     """One planned batch of calls, with likely and maximum numbers of tokens.
 
-    `cached_prompt_tokens` are those of `prompt_tokens` that an endpoint with a prefix cache is
-    likely to have from an earlier call.
+    `cached_prompt_tokens` counts the part of `prompt_tokens` that an endpoint with a prefix cache
+    is likely to have from an earlier call.
     """
 
     stage: str

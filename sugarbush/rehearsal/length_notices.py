@@ -1,4 +1,4 @@
-"""Tells where the requested length contradicts an attribute: 20 words, and `16 to 20 turns`."""
+"""Reports a requested length that contradicts an attribute: 20 words, and `16 to 20 turns`."""
 
 from __future__ import annotations
 

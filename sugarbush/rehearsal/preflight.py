@@ -48,7 +48,9 @@ def preflight(project: Project) -> None:
 
 
 def check_without_metadata(project: Project) -> None:
-    """Check as `preflight`, if no DP metadata is drawn. Otherwise, its stage has checked."""
+    """Check as `preflight`, if no DP metadata is drawn. Otherwise, the stage of the metadata has
+    checked.
+    """
     if not (project.plan.holds(METADATA) or project.plan.holds(LABELS)):
         preflight(project)
 
@@ -99,7 +101,7 @@ def planned_calls(
 
 
 def notices(project: Project) -> Iterator[str]:
-    """Yield what a user should know before a run, and what is no error. Reads public files only."""
+    """Yield notices before a run that are not errors. Reads public files only."""
     settings = project.settings
     if any(method.facts.asks_generator for method in settings.chosen):
         if (few := few_public_texts(project)) is not None:

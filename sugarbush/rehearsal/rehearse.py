@@ -79,7 +79,7 @@ class Rehearsal:
 
     `sent` is the number of calls that the rehearsal needed. `changes` are settings that gave better
     texts than the settings of the project, such as generator.huggingface.form=list. `accepted`
-    states whether the operator goes on in spite of a poor verdict.
+    states whether the operator continues in spite of a poor verdict.
     """
 
     method: str

@@ -39,7 +39,7 @@ class Lengths:
 class ShownAttribute:
     """How often the texts show the requested value of one attribute.
 
-    `shown` is the share of texts whose value, read from the text, is the requested value. `chance`
+    `shown` is the share of texts that have the requested value, as read from the text. `chance`
     is this share if every text is compared with the request of another text.
     """
 
@@ -53,13 +53,14 @@ class ShownAttribute:
 class Figures:
     """The figures of the first texts, and the same figures of the donated texts.
 
-    `far` is the share of texts whose nearest donated text is farther away than the nearest other
-    donated text is for 90% of the donated texts. `distance` is the median distance to the nearest
-    donated text; `donated_distance` is this median among the donated texts. `spread` and
-    `donated_spread` are mean distances between two texts. All distances are cosine distances.
-    `off_subject` is the share of texts that are nearer to three other subjects than to the subject
-    of the schema. Without enough donated texts, the comparisons are None. `kinds` counts the
-    generator's public texts by the values of each attribute.
+    Each donated text has a distance to the nearest other donated text. A text is far if its
+    distance to the nearest donated text exceeds 90% of these distances; `far` is the share of these
+    texts. `distance` is the median distance to the nearest donated text; `donated_distance` is this
+    median among the donated texts. `spread` and `donated_spread` are mean distances between two
+    texts. All distances are cosine distances. `off_subject` is the share of texts that are nearer
+    to three other subjects than to the subject of the schema. Without enough donated texts, the
+    comparisons are None. `kinds` counts the generator's public texts by the values of each
+    attribute.
     """
 
     requested: int
@@ -266,7 +267,7 @@ def _missing_kinds(figures: Figures) -> list[_Reason]:
 
 
 def _is_hidden(one: ShownAttribute) -> bool:
-    """Return whether the requested values explain less than a fifth of what chance leaves open."""
+    """Return whether `shown` is less than a fifth of the way from `chance` to 1."""
     return one.shown - one.chance < 0.2 * (1.0 - one.chance)
 
 

@@ -1,4 +1,4 @@
-"""Contains the released side: its folders, its card and its verdict."""
+"""Contains the released side: its folders, its charges, and what its card states."""
 
 from sugarbush.lazy_names import lazy_names
 

@@ -1,7 +1,7 @@
-"""Contains the public figures of a release, and the labels that they leave for the outlets.
+"""Contains the public figures of a release, and the labels that they leave for publication.
 
-The stages that write texts run before the texts are measured. So their files have all labels, and
-every outlet gives out `given_labels` or `given_lines` in place of them.
+The stages that write texts run before the texts are measured. So their files have all labels. Every
+function that publishes labels uses `given_labels` or `given_lines` in place of these files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from sugarbush.evolution.population import load_population
 from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots
 from sugarbush.privacy.results import digest_of
-from sugarbush.release.folders import columns_left_out, load_labels, read_release
+from sugarbush.release.folders import FIGURES, columns_left_out, load_labels, read_release
 from sugarbush.report.downloads import LINES, TEXTS
 from sugarbush.report.true_labels import with_true_labels
 
-FILE = "figures.json"
 _WEIGHT_STEPS = 1000  # parts of the weight of a text in a public histogram
 
 
@@ -102,17 +101,17 @@ def read_figures(roots: Roots) -> MeasuredFigures | None:
 
 
 def _read_figures(folder: Path) -> MeasuredFigures | None:
-    if not (folder / FILE).exists():
+    if not (folder / FIGURES).exists():
         return None
     fields = read_release(folder)
-    text = (folder / FILE).read_text(encoding="utf-8")
+    text = (folder / FIGURES).read_text(encoding="utf-8")
     return MeasuredFigures.from_json(text, run=fields["run"], ledger_ids=fields["ledger_ids"])
 
 
 def given_labels(folder: Path) -> Labels:
-    """Return the labels of the final texts in a method's released folder, as outlets give them out.
+    """Return the labels of the final texts in a method's released folder, as they are published.
 
-    Labels that the public figures show to be wrong are left out (`quality.true_labels`). Figures
+    Labels that the public figures show to be wrong are left out (`report.true_labels`). Figures
     of other texts or labels show nothing.
     """
     labels, figures = load_labels(folder), _read_figures(_figures_beside(folder))
@@ -127,7 +126,7 @@ def given_labels(folder: Path) -> Labels:
 
 
 def given_lines(folder: Path) -> bytes:
-    """Return the texts in a method's released folder as JSON lines, as outlets give them out."""
+    """Return the texts in a method's released folder as JSON lines, as they are published."""
     lines = (folder / f"{TEXTS}{LINES}").read_bytes()
     if not _figures_beside(folder).exists():
         return lines

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import Labels, ReadAttribute
 from sugarbush.attributes.released_values import released_values
-from sugarbush.data.class_sums import ClassSums
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.schema import Schema
 from sugarbush.data.shapes.interface import ShapeError
 from sugarbush.data.shapes.one_text import TEXT
+from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.errors import InvariantError, LedgerError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.parts import Lineage, Round, Scored
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FILE = "release.json"
+FIGURES = "figures.json"  # the public figures, which stage measure writes
 _NAMES = {"initialise": "initial"}
 
 
@@ -413,7 +414,7 @@ def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataF
 
 
 def columns_left_out(labels: Labels) -> frozenset[str]:
-    """Return the columns that no outlet gives out: wrong labels and the confidence in them."""
+    """Return the columns that are not published: wrong labels and the confidence in them."""
     return frozenset(f"{start}{name}" for name in labels.left_out for start in ("", "confidence_"))
 
 

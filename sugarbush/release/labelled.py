@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import LabelReader, Labels
-from sugarbush.data.class_sums import ClassSums
+from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.evolution.parts import Lineage
 from sugarbush.methods.interface import FinalSet
 from sugarbush.release.folders import values_of_texts

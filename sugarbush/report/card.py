@@ -1,202 +1,264 @@
-"""Writes the release card: the guarantee, the charges, the assumptions, and what is not covered.
+"""The release card: its fields, the one function that writes it to JSON, and the one that reads it.
 
-The card contains settings, released values and ledger entries. The card never contains an exact
-count of private records, a fingerprint, or a path of the user.
+A field of the card is a field of one of these classes, under the same name and in the same order.
+`card_values.release_card` computes the values, and the templates `release_card.*` show them.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import platform
-from dataclasses import asdict
-from importlib import metadata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from sugarbush.privacy.entries import Entry
+from pydantic import InstanceOf, model_validator
+
+from sugarbush.errors import StorageError
+from sugarbush.privacy.entries import NOT_AN_ENTRY, CapRaise
+from sugarbush.privacy.events import Event, event_from_dict, parameters_of
 from sugarbush.privacy.settings import Purpose
-from sugarbush.privacy.unit import ADJACENCY
-from sugarbush.report.model import ReleaseFacts
-from sugarbush.report.officer import (
-    VARIANT,
-    data_domain,
-    deployment,
-    stated,
-    stated_rows,
-    tuning,
-    unit_details,
-    unprotected,
-)
-from sugarbush.report.statements import (
-    COMPOSITION,
-    assumed_public,
-    describe,
-    heading,
-    in_other_words,
-    is_accepted,
-    is_private,
-    not_covered,
-    other_charges,
-    release_epsilon,
-    remarks,
-    statement,
-)
-from sugarbush.report.templating import MARKDOWN, TEMPLATES
-from sugarbush.report.uses import NOT_MEASURED, quality_fields
+from sugarbush.privacy.unit import Unit
+from sugarbush.report.json_fields import JsonFields, Number
 
+_BESIDE_THE_EVENT = ("id", "time", "stage", "mechanism", "plan", "slack", "charged")
 FORMAT = "sugarbush release card 1"
-_SOFTWARE = (
-    "sugarbush",
-    "dp-accounting",
-    "opendp",
-    "sentence-transformers",
-    "torch",
-    "transformers",
-    "openai",
-    "faiss-cpu",
-    "numpy",
-)
+CARD_FILE = "release_card.json"
+_RUN = "Write the release and its card again with: sugarbush run"
 
 
-def release_card(release: ReleaseFacts) -> dict[str, Any]:
-    """Return the card as plain values for JSON. An infinite epsilon is the text "infinity"."""
-    return {
-        "format": FORMAT,
-        "title": release.title,
-        "created": release.created,
-        "dataset": release.dataset,
-        "purpose": release.purpose.value,
-        "publishable": release.purpose is Purpose.RELEASE
-        and is_private(release)
-        and is_accepted(release),
-        "heading": heading(release),
-        "promise": {
-            "variant": VARIANT,
-            "data_domain": data_domain(release),
-            "unit": release.unit.value,
-            "unit_details": unit_details(release),
-            "records_per_unit": release.records_per_unit,
-            "adjacency": ADJACENCY,
-            "epsilon": _number(release_epsilon(release)),
-            "epsilon_of_this_run": _number(release.spending.of_run),
-            "delta": release.delta,
-            "in_short": release.spending.line(),
-            "statement": statement(release),
-            "in_other_words": in_other_words(release),
-        },
-        "budget": {
-            "composition": COMPOSITION,
-            "planned_epsilon": _number(release.plan.epsilon),
-            "dataset_total_epsilon": _number(release.spending.total),
-            "dataset_cap_epsilon": release.cap,
-            "ledger_head": release.ledger_head,
-            "dataset_cap_raises": [asdict(each) for each in release.cap_raises],
-            "events": [_event(entry) for entry in release.entries],
-            "others": other_charges(release.spending),
-            "events_of_others": [
-                {**_event(entry), "charged": when}
-                for when, entries in (
-                    ("before", release.spending.before),
-                    ("after", release.spending.after),
-                )
-                for entry in entries
-            ],
-        },
-        "public_figures": quality_fields(release.quality),
-        "unprotected_quantities": unprotected(release),
-        "deployment": deployment(release),
-        "tuning": tuning(release),
-        "publication": stated(release.publication),
-        "assumed_public": assumed_public(release),
-        "not_covered": not_covered(release),
-        "remarks": remarks(release),
-        "made_by": {
-            "methods": list(release.methods),
-            "texts": {name: dict(counts) for name, counts in release.texts.items()},
-            "generator": _generator(release),
-            "encoder": release.encoder,
-            "metadata_engine": release.engine,
-            "settings": dict(release.settings),
-            "software": dict(release.software),
-        },
-        "schema": {
-            "subject": release.schema.subject,
-            "attributes": {a.name: list(a.domain) for a in release.schema.attributes},
-        },
-    }
+@dataclass(frozen=True, kw_only=True)
+class Promise(JsonFields):
+    """The guarantee. `epsilon` counts all charges on the dataset, and may be infinite."""
+
+    variant: str
+    data_domain: str
+    unit: Unit
+    unit_details: str
+    records_per_unit: int
+    adjacency: str
+    epsilon: Number
+    epsilon_of_this_run: Number
+    delta: float
+    in_short: str
+    statement: str
+    in_other_words: str | None
 
 
-def card_json(card: dict[str, Any]) -> str:
-    """Write the card as JSON."""
-    return json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+@dataclass(frozen=True, kw_only=True)
+class CardEvent(JsonFields):
+    """One charge: its ledger entry, the mechanism in words, and the event with its parameters.
 
+    In JSON, the parameters are keys beside `id`. `plan` and `slack` are those of the entry.
+    `charged` says for a charge of another run whether it is from before or after this run.
+    """
 
-def card_markdown(card: dict[str, Any]) -> str:
-    """Write the card as Markdown."""
-    template = MARKDOWN.get_template("release_card.md.jinja")
-    return template.render(**card | _view(card))
+    id: str
+    time: str
+    stage: str
+    mechanism: str
+    event: InstanceOf[Event]
+    plan: str = ""
+    slack: int = 0
+    charged: str | None = None
 
+    @property
+    def count(self) -> int:
+        """How often the mechanism ran."""
+        return int(getattr(self.event, "count", 1))
 
-def card_html(card: dict[str, Any]) -> str:
-    """Write the card as a page for two printed sheets. The page needs no other file."""
-    return TEMPLATES.get_template("release_card.html.jinja").render(**_view(card))
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "time": self.time,
+            "stage": self.stage,
+            "mechanism": self.mechanism,
+            "count": self.count,
+            **({"plan": self.plan} if self.plan else {}),
+            **({"slack": self.slack} if self.slack else {}),
+            **self.event.as_dict(),
+            **({} if self.charged is None else {"charged": self.charged}),
+        }
 
-
-def card_files(card: dict[str, Any]) -> dict[str, str]:
-    """Return the card in all its forms, by the name of the file."""
-    return {
-        "release_card.json": card_json(card),
-        "release_card.md": card_markdown(card),
-        "release_card.html": card_html(card),
-    }
-
-
-def _view(card: dict[str, Any]) -> dict[str, Any]:
-    """Return what a template needs besides the fields of the card."""
-    stated_items = stated_rows(card["publication"])
-    return {
-        "card": card,
-        "stated": stated_items,
-        "published": card.get("published"),
-        "not_measured": NOT_MEASURED,
-    }
-
-
-def software_versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that affect the guarantee or the texts."""
-    versions = {"python": platform.python_version()}
-    for name in _SOFTWARE:
+    @model_validator(mode="before")
+    @classmethod
+    def _with_event(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Invert `to_json`: put the event's parameters apart. Raises ValueError."""
         try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+            event = dict(values)
+            own = {name: event.pop(name) for name in _BESIDE_THE_EVENT if name in event}
+            return {**own, "event": _event_of(event)}
+        except NOT_AN_ENTRY as error:
+            raise ValueError(f"is no event ({error})") from None
 
 
-def _event(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "time": entry.time,
-        "stage": entry.stage,
-        "mechanism": describe(entry.event),
-        "count": 1,
-        **({"plan": entry.plan} if entry.plan else {}),
-        **({"slack": entry.slack} if entry.slack else {}),
-        **entry.event.as_dict(),
-    }
+def _event_of(fields: dict[str, Any]) -> Event:
+    """Return an event with exactly these parameters. On the card, each event has a count."""
+    names = parameters_of(fields["kind"])
+    if "count" not in names and fields.pop("count") != 1:
+        raise ValueError("this kind of event has no count")
+    if set(fields) != {"kind", *names}:
+        raise ValueError("the parameters are not those of its kind")
+    return event_from_dict(fields)
 
 
-def _generator(release: ReleaseFacts) -> dict[str, Any]:
-    facts = release.generator
-    fields = {
-        "provider": facts and facts.provider,
-        "fine-tuned": release.starts_from,
-        "model": facts and facts.model,
-        "endpoint": facts and facts.endpoint,
-        "sources": facts and list(facts.sources),
-    }
-    return {name: value for name, value in fields.items() if value}
+@dataclass(frozen=True, kw_only=True)
+class CardBudget(JsonFields):
+    """The charges of the release in `events`, and those of other runs in `events_of_others`.
+
+    `ledger_head` names the state of the ledger with these charges.
+    """
+
+    composition: str
+    planned_epsilon: Number
+    dataset_total_epsilon: Number
+    dataset_cap_epsilon: float
+    ledger_head: str
+    dataset_cap_raises: tuple[CapRaise, ...]
+    events: tuple[CardEvent, ...]
+    others: tuple[str, ...]
+    events_of_others: tuple[CardEvent, ...]
 
 
-def _number(value: float) -> float | str:
-    return "infinity" if math.isinf(value) else value
+@dataclass(frozen=True, kw_only=True)
+class CardFigure(JsonFields):
+    """A public figure with its interval."""
+
+    name: str
+    meaning: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodFigures(JsonFields):
+    """The public figures of the texts of one method.
+
+    `left_out` names attributes whose labels are wrong, so they are no columns. `uses` says what the
+    texts can be used for.
+    """
+
+    measured_on: Mapping[str, int | float]
+    figures: tuple[CardFigure, ...]
+    left_out: tuple[str, ...]
+    uses: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardFigures(JsonFields):
+    """The public figures by method, and the decision of the rule `release.accept_if`."""
+
+    level: float
+    methods: Mapping[str, MethodFigures]
+    rules: tuple[str, ...]
+    unmet_rules: Mapping[str, tuple[str, ...]]
+    accepted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment(JsonFields):
+    """The deployment model, its actors and their trust."""
+
+    model: str
+    release_type: str
+    access: str
+    actors: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextCounts(JsonFields):
+    """The texts of a method: all, those with votes or scores, and those written afterwards."""
+
+    released: int
+    voted_on: int
+    written_afterwards: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeBy(JsonFields):
+    """How the texts were made. `settings` contains no result and no path."""
+
+    methods: tuple[str, ...]
+    texts: Mapping[str, TextCounts]
+    generator: Mapping[str, str | tuple[str, ...]]
+    encoder: str
+    metadata_engine: str | None
+    settings: Mapping[str, Any]
+    software: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardSchema(JsonFields):
+    """The subject of the texts, and the values of each attribute."""
+
+    subject: str
+    attributes: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedRelease(JsonFields):
+    """The date and the number of this publication, and the dates of the other ones of the dataset.
+
+    For an observer who has all of them, `epsilon_of_all` is the epsilon to count.
+    """
+
+    date: str
+    number: int
+    others: tuple[str, ...]
+    epsilon_of_all: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card(JsonFields):
+    """The guarantee, the charges, the assumptions, and what is not covered.
+
+    `publication` contains the settings `publication` by name, and None for what nobody stated.
+    `public_figures` is None if nothing was measured. Only the card of a publication has
+    `published`.
+    """
+
+    format: str
+    title: str
+    created: str
+    dataset: str
+    purpose: Purpose
+    publishable: bool
+    heading: str
+    promise: Promise
+    budget: CardBudget
+    public_figures: CardFigures | None
+    unprotected_quantities: tuple[str, ...]
+    deployment: Deployment
+    tuning: str
+    publication: Mapping[str, str | tuple[str, ...] | None]
+    assumed_public: tuple[str, ...]
+    not_covered: tuple[str, ...]
+    remarks: tuple[str, ...]
+    made_by: MadeBy
+    schema: CardSchema
+    published: PublishedRelease | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the card as plain values for JSON. An infinite epsilon is the text "infinity"."""
+        values = super().to_json()
+        if self.published is None:
+            del values["published"]
+        return values
+
+
+def card_json(card: Card) -> str:
+    """Write the card as JSON."""
+    return json.dumps(card.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_card(path: Path) -> Card:
+    """Read the card that `card_json` wrote.
+
+    Raises StorageError if the file is no JSON, or if a field is missing, unknown or of another
+    type.
+    """
+    try:
+        return Card.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        raise StorageError(f"{path}: is damaged ({error}). {_RUN}") from None

@@ -8,9 +8,11 @@ stated is None.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sugarbush.privacy.unit import Unit
+from sugarbush.report.card import Card, Deployment, PublishedRelease
 from sugarbush.report.model import ReleaseFacts
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.statements import exact_figures
@@ -59,7 +61,7 @@ def unit_details(release: ReleaseFacts) -> str:
     return "Two data sets are adjacent if one of them is the other with one record added."
 
 
-def unprotected(release: ReleaseFacts) -> list[str]:
+def unprotected(release: ReleaseFacts) -> tuple[str, ...]:
     """Return what the release shows and the guarantee does not protect.
 
     No statistic of the records is released without noise.
@@ -74,20 +76,17 @@ def unprotected(release: ReleaseFacts) -> list[str]:
             "A choice among runs by exact figures on real texts, which were shown: "
             f"{', '.join(release.shown)}."
         )
-    return items
+    return tuple(items)
 
 
-def deployment(release: ReleaseFacts) -> dict[str, Any]:
+def deployment(release: ReleaseFacts) -> Deployment:
     """Return the deployment model, its actors and their trust."""
-    return {
-        "model": "Central",
-        "release_type": ONE,
-        "access": "Non-interactive",
-        "actors": _actors(release),
-    }
+    return Deployment(
+        model="Central", release_type=ONE, access="Non-interactive", actors=_actors(release)
+    )
 
 
-def _actors(release: ReleaseFacts) -> list[str]:
+def _actors(release: ReleaseFacts) -> tuple[str, ...]:
     actors = [
         "Curator and operator: trusted. They hold the private texts, the ledger and its key, and "
         "see exact counts and errors on their terminal.",
@@ -111,7 +110,7 @@ def _actors(release: ReleaseFacts) -> list[str]:
         "Recipients and everybody who gets a copy: not trusted. They may know every other record, "
         "have any computing power and combine all releases."
     )
-    return actors
+    return tuple(actors)
 
 
 def tuning(release: ReleaseFacts) -> str:
@@ -127,10 +126,11 @@ def tuning(release: ReleaseFacts) -> str:
     return " ".join(found)
 
 
-def stated(publication: PublicationSettings) -> dict[str, Any]:
+def stated(publication: PublicationSettings) -> dict[str, str | tuple[str, ...] | None]:
     """Return the values of the settings `publication` by name. None means: not stated."""
     values = publication.model_dump(mode="json")
-    return {name: values[name] or None for name in _LABELS}
+    lists = {name: tuple(each) for name, each in values.items() if isinstance(each, list)}
+    return {name: (values | lists)[name] or None for name in _LABELS}
 
 
 def stated_rows(items: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -144,24 +144,27 @@ def stated_rows(items: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def with_publication(
-    card: Mapping[str, Any],
+    card: Card,
     publication: PublicationSettings,
     *,
     number: int,
     date: str,
     others: Sequence[str],
-) -> dict[str, Any]:
+) -> Card:
     """Return the card of a publication.
 
     `number` counts the published releases of the dataset, and `others` contains the dates of the
     other ones. For an observer who has all of them, the epsilon is that of all charges.
     """
     kind = MANY if others or publication.data_source == "dynamic" else ONE
-    together = card["budget"]["dataset_total_epsilon"]
-    published = {"date": date, "number": number, "others": list(others), "epsilon_of_all": together}
-    return {
-        **card,
-        "deployment": {**card["deployment"], "release_type": kind},
-        "publication": stated(publication),
-        "published": published,
-    }
+    return replace(
+        card,
+        deployment=replace(card.deployment, release_type=kind),
+        publication=stated(publication),
+        published=PublishedRelease(
+            date=date,
+            number=number,
+            others=tuple(others),
+            epsilon_of_all=card.budget.dataset_total_epsilon,
+        ),
+    )

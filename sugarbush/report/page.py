@@ -20,7 +20,7 @@ from markupsafe import Markup
 from sugarbush.languages import count_words
 from sugarbush.privacy.accounting import gaussian_mu, rounded_up
 from sugarbush.report.attribute_charts import attribute_charts
-from sugarbush.report.card import release_card
+from sugarbush.report.card_values import release_card
 from sugarbush.report.dp_table import table_view
 from sugarbush.report.model import (
     Download,

@@ -117,7 +117,7 @@ _KINDS = {
 _ON_EMBEDDINGS = {"evolve", "generate", "measure"}  # stages that compare embeddings
 
 
-def other_charges(spending: Spending) -> list[str]:
+def other_charges(spending: Spending) -> tuple[str, ...]:
     """Name the charges of the dataset that are not of this run, by kind."""
     found = []
     for when, entries in (("before", spending.before), ("after", spending.after)):
@@ -130,7 +130,7 @@ def other_charges(spending: Spending) -> list[str]:
             "They are charges of other runs, of runs that stopped, or of results that were deleted "
             "and drawn again."
         )
-    return found
+    return tuple(found)
 
 
 def _kind(stage: str) -> str:
@@ -277,7 +277,7 @@ def purpose_of_stage(stage: str) -> str:
     return _PURPOSES.get(stage.partition("@")[0], stage)
 
 
-def assumed_public(release: ReleaseFacts) -> list[str]:
+def assumed_public(release: ReleaseFacts) -> tuple[str, ...]:
     """Return the list of things that the guarantee assumes to be public, and does not protect."""
     names = release.schema.names
     listed = f"({len(names)} attributes: {', '.join(names)})"
@@ -317,10 +317,10 @@ def assumed_public(release: ReleaseFacts) -> list[str]:
             f"The {release.donated} donated examples. They are NOT protected: the released texts "
             "may repeat them word for word. They are not part of the private records."
         )
-    return items
+    return tuple(items)
 
 
-def not_covered(release: ReleaseFacts) -> list[str]:
+def not_covered(release: ReleaseFacts) -> tuple[str, ...]:
     """Return the list of things that the guarantee does not cover."""
     items = [
         "One person in several records: the promise is for each record. For k records of one "
@@ -362,7 +362,7 @@ def not_covered(release: ReleaseFacts) -> list[str]:
             "to it, to assign attributes. The settings say that it is trusted. Its answers are "
             "private and enter the release only through the noisy metadata."
         )
-    return items
+    return tuple(items)
 
 
 def exact_figures(release: ReleaseFacts) -> str:
@@ -393,7 +393,7 @@ def _of_other_charges(spending: Spending) -> Iterator[str]:
             yield EMBEDDINGS
 
 
-def remarks(release: ReleaseFacts) -> list[str]:
+def remarks(release: ReleaseFacts) -> tuple[str, ...]:
     """Return the remarks that mechanisms and methods declare, on the accounting, and on repairs."""
     items = list(dict.fromkeys((*release.remarks, *_of_other_charges(release.spending))))
     if release.entries or release.spending.others:
@@ -404,4 +404,4 @@ def remarks(release: ReleaseFacts) -> list[str]:
             f"{release.accepted_charges} count in the total of the dataset, and "
             f"{release.cancelled_charges} were cancelled."
         )
-    return items
+    return tuple(items)

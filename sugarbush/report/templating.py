@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
+from sugarbush.report.json_fields import json_number
 from sugarbush.report.plots import interval, number
 
 LOADER = PackageLoader("sugarbush.report", "templates")
@@ -21,14 +22,15 @@ MARKDOWN = TEMPLATES.overlay(autoescape=False, keep_trailing_newline=True)
 
 def plain(value: object) -> str:
     """Escape a value for Markdown and its HTML, because a title may contain any character."""
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     for character in "\\`*_|[]<>":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())
 
 
 def upper_bound(value: float | str, figures: int = 4) -> str:
-    """Round an upper bound up. An infinite epsilon on the card is the text "infinity"."""
+    """Round an upper bound up. An infinite epsilon is the text "infinity", as in JSON."""
+    value = value if isinstance(value, str) else json_number(value)
     return value if isinstance(value, str) else rounded_up(value, figures)
 
 

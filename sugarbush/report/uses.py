@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from sugarbush.evaluation.first_look import GOOD_FIT
 from sugarbush.evaluation.public_figures import (
@@ -16,6 +15,7 @@ from sugarbush.evaluation.public_figures import (
     TOPICS,
     PublicFigure,
 )
+from sugarbush.report.card import CardFigure, CardFigures, MethodFigures
 from sugarbush.report.model import PublicQuality
 from sugarbush.report.true_labels import in_percent, learned, left_out, unlearned
 
@@ -34,41 +34,42 @@ TITLES = {
 }
 
 
-def quality_fields(quality: PublicQuality | None) -> dict[str, Any] | None:
-    """Return the public figures as plain values for the card, or None if there are none."""
+def card_figures(quality: PublicQuality | None) -> CardFigures | None:
+    """Return the public figures for the card, or None if there are none."""
     if quality is None:
         return None
-    return {
-        "level": LEVEL,
-        "methods": {
-            method: {
-                "measured_on": dict(quality.facts.get(method, {})),
-                "figures": [_fields(figure) for figure in figures],
-                "left_out": list(quality.left_out.get(method, ())),
-                "uses": list(
-                    uses(
-                        figures,
-                        quality.missing.get(method, {}),
-                        wrong=quality.left_out.get(method, ()),
-                    )
-                ),
-            }
+    return CardFigures(
+        level=LEVEL,
+        methods={
+            method: _of_method(quality, method, figures)
             for method, figures in quality.figures.value.items()
         },
-        "rules": list(quality.rules),
-        "unmet_rules": {method: list(unmet) for method, unmet in quality.unmet.items() if unmet},
-        "accepted": quality.accepted,
-    }
+        rules=quality.rules,
+        unmet_rules={method: tuple(unmet) for method, unmet in quality.unmet.items() if unmet},
+        accepted=quality.accepted,
+    )
 
 
-def _fields(figure: PublicFigure) -> dict[str, Any]:
-    return {
-        "name": figure.title,
-        "meaning": _title(figure),
-        "value": round(figure.value, 4),
-        "low": round(figure.low, 4),
-        "high": round(figure.high, 4),
-    }
+def _of_method(
+    quality: PublicQuality, method: str, figures: Sequence[PublicFigure]
+) -> MethodFigures:
+    wrong = tuple(quality.left_out.get(method, ()))
+    return MethodFigures(
+        measured_on=dict(quality.facts.get(method, {})),
+        figures=tuple(map(_on_card, figures)),
+        left_out=wrong,
+        uses=tuple(uses(figures, quality.missing.get(method, {}), wrong=wrong)),
+    )
+
+
+def _on_card(figure: PublicFigure) -> CardFigure:
+    return CardFigure(
+        name=figure.title,
+        meaning=_title(figure),
+        value=round(figure.value, 4),
+        low=round(figure.low, 4),
+        high=round(figure.high, 4),
+    )
 
 
 def _title(figure: PublicFigure) -> str:

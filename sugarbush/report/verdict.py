@@ -8,13 +8,14 @@ everybody. Its thresholds were chosen on real sets before any release was judged
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from sugarbush.attributes.reader import ReadAttribute
 from sugarbush.evaluation.first_look import GOOD_FIT, POOR_FIT
 from sugarbush.evaluation.likeness import LEAST_DONATED, Likeness
 from sugarbush.evaluation.public_figures import ACCURACY, COVERAGE, GAIN, TOPICS, PublicFigure
+from sugarbush.report.json_fields import JsonFields
 from sugarbush.report.true_labels import LEAST_GAIN, in_percent, learned, left_out, unlearned
 
 _OTHER_LENGTH, _FAR_LENGTH = 2, 4  # ratios of two medians
@@ -80,7 +81,7 @@ class VerdictFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Verdict(JsonFields):
     """A grade, at most five reasons, notes, and whether the texts are good enough to train a model.
 
     A note says what a better schema could do, and is no reason for the grade.
@@ -103,9 +104,6 @@ class Verdict:
         'poor: the texts repeat each other'
         """
         return f"{self.grade}: {'; '.join(self.reasons)}"
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def make_verdict(facts: VerdictFacts) -> Verdict:

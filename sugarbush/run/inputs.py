@@ -241,3 +241,10 @@ def rehearsal_file(base: Path) -> Path:
     The copy of a DVC experiment uses the file of its checkout.
     """
     return checkout_root(base) / ".cache" / "rehearsal.json"
+
+
+def label_answers(base: Path) -> Path:
+    """Return the private folder with an endpoint's answers about private texts. The folder may be
+    missing. The copy of a DVC experiment uses the checkout's folder, because its answers are
+    already paid."""
+    return PrivateStore(Roots(checkout_root(base)).private).labels

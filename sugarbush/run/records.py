@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore
-from sugarbush.paths import Roots, checkout_root
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.run.context import Project
@@ -43,10 +40,3 @@ def key_of(project: Project) -> bytes:
 def snapshots_of(project: Project) -> Snapshots:
     """Return the random names of the private files of the dataset."""
     return Snapshots(project.state, f"{project.settings.privacy.purpose}-{project.dataset}")
-
-
-def label_answers(base: Path) -> Path:
-    """Return the private folder with an endpoint's answers about private texts. The folder may be
-    missing. The copy of a DVC experiment uses the checkout's folder, because its answers are
-    already paid."""
-    return PrivateStore(Roots(checkout_root(base)).private).labels

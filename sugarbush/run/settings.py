@@ -20,7 +20,7 @@ from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FILES, PrepareSettings
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
-from sugarbush.evaluation.public_figures import Rule
+from sugarbush.evaluation.public_figures import FigureRule
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.evolution.settings import InitialiseSettings
@@ -216,9 +216,9 @@ class ProjectSettings(Section):
         return {setting: of for setting, of in declared.items() if of}
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[FigureRule, ...]:
         """The rules of `release.accept_if`."""
-        return tuple(Rule.of(name, said) for name, said in self.release.accept_if.items())
+        return tuple(FigureRule.of(name, said) for name, said in self.release.accept_if.items())
 
     @model_validator(mode="after")
     def _rules_are_about_public_figures(self) -> ProjectSettings:

@@ -20,8 +20,9 @@ from sugarbush.generators.shaped import in_shape
 from sugarbush.methods.interface import Method, MethodInputs, PrivateInputs, Tools
 from sugarbush.paths import find_input, make_private
 from sugarbush.run.context import Project
+from sugarbush.run.inputs import label_answers
 from sugarbush.run.ledgers import open_store, uncapped_ledger
-from sugarbush.run.records import corpus_of, label_answers
+from sugarbush.run.records import corpus_of
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.attributes.llm_labels import Labeller

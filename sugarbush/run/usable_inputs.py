@@ -17,11 +17,10 @@ from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
 from sugarbush.privacy.settings import Purpose
-from sugarbush.run import cluster
+from sugarbush.run import cluster, observers
 from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
 from sugarbush.tables.settings import Engine
-from sugarbush.tracking import receivers
 
 _ANOTHER_DOMAIN = """\
 generator.provider: {name} writes texts of one fixed domain, whatever your texts are. No budget \
@@ -50,7 +49,7 @@ def require_packages(settings: ProjectSettings, base: Path) -> None:
 
         require_smartnoise()
     cluster.require_packages(settings.run.cluster)
-    receivers.require_packages(base)
+    observers.require_packages(base)
 
 
 def _sources(settings: ProjectSettings) -> Iterator[str]:

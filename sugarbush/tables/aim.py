@@ -68,7 +68,7 @@ def aim(
     The search ends when it finds no more dependences. The rest of the budget is then divided evenly
     among the found dependences and the one-way marginals. With few records, the table is therefore
     no worse than independent marginals. With more records, the search ends when a round costs more
-    than the mean share of the rest for each marginal that changed the model. The rest is then spent
+    than the rest divided by the number of marginals that changed the model. The rest is then spent
     on all these marginals (docs/decisions/aim-search-and-model.md).
     """
     whole = measurer.mu_squared_left

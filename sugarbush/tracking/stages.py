@@ -18,18 +18,13 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final, Protocol
 
-from sugarbush.paths import Roots
-from sugarbush.tracking.receivers import uses_lineage, uses_mlflow
-
-if TYPE_CHECKING:  # slow imports
-    from sugarbush.methods.interface import Method
-    from sugarbush.pipeline.stage import Stage
-    from sugarbush.run.context import Project
+from sugarbush.tracking.receivers import require_packages, uses_lineage, uses_mlflow
 
 _PRODUCER: Final = "https://sugarbush.invalid"  # OpenLineage needs a URI; this one names no host
 _PUBLIC: Final = ("data/released", "data/public", "reports/public")
@@ -44,14 +39,46 @@ _QUIET: Final = {
 }
 
 
+class Execution(Protocol):
+    """One execution of a stage: names, declared paths, the folder of the published files."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def method(self) -> str | None: ...
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def base(self) -> Path: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+    @property
+    def published(self) -> Path: ...
+
+
+class Tracking:
+    """The observer of stages: the entry point `tracking` of the group `sugarbush.stage_observers`.
+
+    It does nothing if the environment names no receiver.
+    """
+
+    def require_packages(self, base: Path) -> None:
+        require_packages(base)
+
+    def observing(self, execution: Execution) -> AbstractContextManager[None]:
+        return tracked(execution)
+
+
 @contextmanager
-def tracked(stage: Stage, project: Project, method: Method | None) -> Iterator[None]:
+def tracked(execution: Execution) -> Iterator[None]:
     """Report the start and the end of a stage, and a finished release after stage `report`.
 
     The packages of the extra `track` are installed (`receivers.require_packages`).
     """
-    lineage, mlflow = uses_lineage(project.base), uses_mlflow()
-    events = _Events(stage, project, method) if lineage else None
+    lineage, mlflow = uses_lineage(execution.base), uses_mlflow()
+    events = _Events(execution) if lineage else None
     if events is not None:
         events.send("START")
     try:
@@ -62,20 +89,20 @@ def tracked(stage: Stage, project: Project, method: Method | None) -> Iterator[N
         raise
     if events is not None:
         events.send("COMPLETE")
-    if mlflow and stage.name == "report":
+    if mlflow and execution.stage == "report":
         with _never_fails("MLflow", "the release"):
-            _log_release(project)
+            _log_release(execution.published)
 
 
 class _Events:
     """Sends the OpenLineage events of one execution of a stage."""
 
-    def __init__(self, stage: Stage, project: Project, method: Method | None) -> None:
-        self._name = stage.name if method is None else f"{stage.name}@{method.name}"
-        self._dataset = project.dataset
-        name = "" if method is None else method.name
-        self._inputs = _public(stage.inputs, method=name)
-        self._outputs = _public([output.path for output in stage.outputs], method=name)
+    def __init__(self, execution: Execution) -> None:
+        stage, method = execution.stage, execution.method
+        self._name = stage if method is None else f"{stage}@{method}"
+        self._dataset = execution.dataset
+        self._inputs = _public(execution.inputs)
+        self._outputs = _public(execution.outputs)
         self._run_id = str(uuid.uuid4())
 
     def send(self, state: str) -> None:
@@ -105,15 +132,13 @@ class _Events:
             client.close()
 
 
-def _public(paths: Any, *, method: str) -> list[str]:
+def _public(paths: Iterable[str]) -> list[str]:
     """Return the declared paths below the public folders. No path depends on data."""
-    named = [path.format(method=method) for path in paths]
-    return [path for path in named if path.startswith(_PUBLIC)]
+    return [path for path in paths if path.startswith(_PUBLIC)]
 
 
-def _log_release(project: Project) -> None:
+def _log_release(published: Path) -> None:
     """Log the release card's parameters and figures, and the public report, as one MLflow run."""
-    published = Roots(project.base).published
     card_file = published / "release_card.json"
     if not card_file.exists():  # nothing is released
         return

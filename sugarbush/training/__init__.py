@@ -31,7 +31,7 @@ __getattr__ = lazy_names(
             "train_tokenizer",
             "with_lora",
         ),
-        "dpsgd.ordinary": ("train_on_public", "train_without_privacy"),
+        "dpsgd.ordinary": ("OrdinaryTraining", "train_on_public", "train_without_privacy"),
         "dpsgd.sampling": ("make_schedule",),
         "dpsgd.settings": ("SamplingSettings",),
         "dpsgd.train": (
@@ -39,8 +39,8 @@ __getattr__ = lazy_names(
             "Learning",
             "Mechanism",
             "Performance",
+            "Training",
             "train=run_dpsgd",
         ),
-        "redactor.train": ("Recipe=RedactorRecipe",),
     },
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -18,25 +17,17 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import plain_examples, probe_examples
 from sugarbush.training.dpsgd.sampling import make_schedule
-from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, performance_on, train
+from sugarbush.training.dpsgd.settings import FineTuning
+from sugarbush.training.dpsgd.train import (
+    Decay,
+    Learning,
+    Mechanism,
+    Training,
+    performance_on,
+    train,
+)
 
 _PART = "training"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FineTuning:
-    """Settings of a fine-tuning. `records` is a public estimate of the number of texts."""
-
-    model: str
-    records: float
-    epochs: float
-    batch_size: float
-    max_length: int
-    learning_rate: float
-    clip_norm: float
-    lora_rank: int | None
-    device: str
-    micro_batch_tokens: int = 4096
 
 
 def fine_tune(
@@ -75,25 +66,27 @@ def fine_tune(
         texts.map_batch(
             lambda batch: plain_examples(batch, tokenizer=tokenizer, max_length=settings.max_length)
         ),
-        mechanism=Mechanism(
-            rate=schedule.rate,
-            steps=schedule.steps,
-            repeatable_steps=0,
-            noise_multiplier=event.noise_multiplier,
-            clip_norm=settings.clip_norm,
-            expected_batch_size=schedule.expected_batch_size,
-        ),
-        learning=Learning(
-            learning_rate=settings.learning_rate,
-            decay=Decay.LINEAR,
-            warmup_steps=0,
-            weight_decay=0.0,
-        ),
-        performance=performance_on(
-            device,
-            max_length=settings.max_length,
-            micro_batch_tokens=settings.micro_batch_tokens,
-            checkpoint_every=1,
+        training=Training(
+            mechanism=Mechanism(
+                rate=schedule.rate,
+                steps=schedule.steps,
+                repeatable_steps=0,
+                noise_multiplier=event.noise_multiplier,
+                clip_norm=settings.clip_norm,
+                expected_batch_size=schedule.expected_batch_size,
+            ),
+            learning=Learning(
+                learning_rate=settings.learning_rate,
+                decay=Decay.LINEAR,
+                warmup_steps=0,
+                weight_decay=0.0,
+            ),
+            performance=performance_on(
+                device,
+                max_length=settings.max_length,
+                micro_batch_tokens=settings.micro_batch_tokens,
+                checkpoint_every=1,
+            ),
         ),
         probe=probe_examples(len(tokenizer), max_length=settings.max_length),
         checkpoints=Checkpoints(checkpoints, counts=counts),

@@ -11,6 +11,7 @@ import pytest
 import sugarbush as sb
 from examples.methods.joint_votes import Joint, JointVotes, LikeItsCluster
 from sugarbush import extend
+from tests.synthesized import synthesize_frame
 
 WORDS = {"lamp": "flickers at night", "chair": "has a broken leg", "kettle": "leaks on the stove"}
 SCHEMA = {
@@ -28,7 +29,7 @@ def letters(count: int = 240) -> pd.DataFrame:
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_encoder")
 def test_votes_on_text_and_attributes_charge_one_event_per_round(tmp_path: Path) -> None:
-    release = sb.synthesize(
+    release = synthesize_frame(
         letters(),
         text="message",
         schema=SCHEMA,

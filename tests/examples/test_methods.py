@@ -15,6 +15,7 @@ from examples.methods.token_by_token import TokenByToken, spelled, token_by_toke
 from sugarbush.generators import ActivationReader, GeneratorContext, RandomRequest
 from sugarbush.privacy import DiscreteGaussian
 from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2
+from tests.synthesized import synthesize_frame
 
 LAYERS = (0, 1)
 
@@ -52,7 +53,7 @@ def test_800_planned_tokens_are_one_charge(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick_encoder")
 def test_a_release_token_by_token_has_one_charge_and_is_restored(tmp_path: Path) -> None:
     def release() -> sb.Release:
-        return sb.synthesize(
+        return synthesize_frame(
             pd.DataFrame({"message": [f"{text} {i}" for i, text in enumerate(LETTERS)]}),
             text="message",
             schema={"subject": "letters", "attributes": [
@@ -152,7 +153,7 @@ def test_a_steered_release_has_one_charge_and_is_restored(
     model: sb.HuggingFace, tmp_path: Path
 ) -> None:
     def release(generator: Any = model, **changes: Any) -> sb.Release:
-        return sb.synthesize(
+        return synthesize_frame(
             pd.DataFrame({"message": [f"{text} {i}" for i, text in enumerate(TEXTS * 50)]}),
             text="message",
             schema={"subject": "complaints", "attributes": [

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from sugarbush.attributes.label_prompts import read_labels
 from sugarbush.attributes.settings import LabelEndpoint
+from sugarbush.batch_files.api import BatchApi
 from sugarbush.data.schema import Attribute
 from sugarbush.generators.answer_cache import Completion, open_cache
 from sugarbush.generators.answer_checks import bare_text, check
 from sugarbush.generators.interface import RandomRequest, VariationRequest
-from sugarbush.generators.openai.batch_api import BatchApi
 from sugarbush.generators.openai.cost import Meter, read_journal, spending_by_batch
 from sugarbush.generators.openai.endpoint import Call
 from sugarbush.generators.openai.endpoints import Endpoint, Endpoints

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from sugarbush.batch_files.jobs import BatchJob, jobs_with, save_job
 from sugarbush.errors import SugarbushError
 from sugarbush.generators.answer_cache import Completion, open_cache
-from sugarbush.generators.openai.batch_jobs import BatchJob, jobs_with, save_job
 from sugarbush.generators.openai.cost import Meter, read_journal, spending_by_batch
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.paths import Roots

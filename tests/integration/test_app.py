@@ -687,7 +687,7 @@ def test_a_run_ends_with_the_program(folder: Path) -> None:
 def test_the_command_prints_its_address_and_ends_with_its_run(
     folder: Path, end: signal.Signals
 ) -> None:
-    command = [sys.executable, WITH_SIGINT, sys.executable, "-m", "sugarbush.cli.main", "app"]
+    command = [sys.executable, WITH_SIGINT, sys.executable, "-m", "sugarbush", "app"]
     with subprocess.Popen([*command, "project"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("Open ").strip()

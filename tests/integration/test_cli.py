@@ -17,7 +17,7 @@ from sugarbush.cli.main import app
 from sugarbush.pipeline.flow import only_run
 from sugarbush.project.run import STOPPED
 from tests.integration.project import Checkout, as_lines, letters, make_project
-from tests.pipelines import opened
+from tests.pipelines import environment_of, opened
 from tests.settings import ROOT
 
 pytestmark = pytest.mark.filterwarnings(
@@ -46,7 +46,7 @@ def command(project: Checkout, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Return a function: `command("check", ..., code=2)` runs `sugarbush check` in this process."""
 
     def run(*arguments: str, code: int = 0) -> Result:
-        with opened(project), monkeypatch.context() as patch:
+        with environment_of(project), monkeypatch.context() as patch:
             patch.chdir(project.path)
             result = CliRunner().invoke(app, arguments, catch_exceptions=False)
         assert result.exit_code == code, result.output
@@ -130,7 +130,7 @@ def test_ctrl_c_stops_a_run_with_one_line(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == STOPPED
+    assert errors.splitlines()[-1] == f"sugarbush: {STOPPED}"
     assert "Traceback" not in errors
 
 

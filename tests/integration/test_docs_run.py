@@ -43,6 +43,8 @@ READ = [page for page in PAGES if not {"log", "log.md", "decisions"} & set(page.
 # run at all.
 EXEMPT = {
     "make": "installs the environment of these tests, and runs these tests",
+    "python -m pytest": "runs tests",
+    "python -m tests.mutants": "runs tests; test_docs.py applies the mutant of the page",
     "pip install": "needs a network; test_installed.py installs the wheel of the package",
     "uv pip install": "needs a network",
     "python -m research.sweep": "needs public data sets; test_sweep.py and test_leakage_sweep.py",
@@ -102,6 +104,7 @@ SENTENCES = {
 }
 WALKS = (
     "README.md",
+    "docs/how-to/add-a-format.md",
     "docs/how-to/add-a-method.md",
     "docs/how-to/add-a-metric.md",
     "docs/how-to/audit.md",
@@ -339,6 +342,19 @@ def test_compare_methods(reader: Reader) -> None:
     change_settings(reader.folder, {"methods": {"maple": SMALL_EVOLUTION}})
     with reader:
         reader.follows(page)
+
+
+def test_add_a_format(reader: Reader) -> None:
+    page = "docs/how-to/add-a-format.md"
+    reader.folder = reader.folder.parent
+    write_package(ROOT / page, reader.folder / "my-formats")
+    rows = [f"Id: {row['id']}\nText: {row['text']}\n" for row in letters(140)]
+    (reader.folder / "letters.rec").write_text("\n".join(rows))
+    with reader:
+        reader.types(f"export PYTHONPATH={reader.folder / 'my-formats'}:$PYTHONPATH")
+        reader.follows(page)
+    made = yaml.safe_load((reader.folder / "letters/params.yaml").read_text())
+    assert made["prepare"]["file"].endswith("letters.rec")
 
 
 def test_add_a_method(reader: Reader) -> None:

@@ -43,14 +43,15 @@ FIRST = """
         {"name": "product", "values": ["lamp", "chair", "kettle"], "column": "product"}]}
 """
 TRAIN = """
-    release = sb.synthesize(
-        FRAME, text="message", schema=SCHEMA, texts=4, method=sb.DPFT(
-            batch_size=20, epochs=1, max_length=64, repeatable_steps=10),
+    corpus = sb.prepare(
+        FRAME, text="message", schema=SCHEMA,
         settings={
             "embedding": {"model": "tiny"}, "synthesize_metadata": {"degree": 1},
             "pretrain": {"texts": 60, "vocabulary": 400, "layers": 1, "width": 32,
                          "max_length": 64}},
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"))
+    release = sb.synthesize(corpus, texts=4, method=sb.DPFT(
+        batch_size=20, epochs=1, max_length=64, repeatable_steps=10))
     assert len(release.texts) == 4
 """
 REDACTION = """
@@ -143,16 +144,15 @@ def track_a_stage(environment: Environment, folder: Path) -> Finished:
         os.environ["OPENLINEAGE__TRANSPORT"] = json.dumps(
             {"type": "file", "log_file_path": "events.jsonl", "append": True})
         os.environ["MLFLOW_TRACKING_URI"] = Path("store").absolute().as_uri()
-        from types import SimpleNamespace
-        from sugarbush.tracking import receivers
-        from sugarbush.tracking import stages as tracking
+        from sugarbush.run.observers import StageExecution, observed, require_packages
         try:
-            receivers.require_packages(Path())
+            require_packages(Path())
         except sb.ParamsError as error:
             sys.exit(str(error))
-        stage = SimpleNamespace(name="prepare", inputs=(), outputs=())
-        project = SimpleNamespace(dataset="letters", base=Path())
-        with tracking.tracked(stage, project, None):
+        execution = StageExecution(
+            stage="prepare", method=None, dataset="letters", base=Path(), inputs=(), outputs=(),
+            published=Path("reports/public"))
+        with observed(execution):
             pass
         import mlflow
         assert Path("events.jsonl").read_text().count("COMPLETE") == 1

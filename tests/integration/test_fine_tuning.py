@@ -11,6 +11,7 @@ import pytest
 
 import sugarbush as sb
 from tests.integration.llm.tiny_gpt2 import make_tokenizer
+from tests.synthesized import synthesize_frame
 
 STEPS, BATCH = 30, 8
 SCHEMA = {
@@ -38,7 +39,7 @@ def test_a_released_file_of_conversations_trains_a_chat_model(tmp_path: Path) ->
     datasets, torch = pytest.importorskip("datasets"), pytest.importorskip("torch")
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    release = sb.synthesize(
+    release = synthesize_frame(
         pd.DataFrame({"messages": chats(400, seed=1)}),
         schema=SCHEMA,
         generator=sb.Pool(

@@ -15,12 +15,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
+from sugarbush.cli.new_projects import make_project
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.errors import InputError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint, prepare
 from sugarbush.preparation.findings import corpus_findings
-from sugarbush.project.create import create_project, own_data
+from sugarbush.project.create import own_data
 from sugarbush.run.records import private_store
 from sugarbush.run.settings import load_params
 from tests.integration.postgres import Postgres, binaries, running_postgres
@@ -46,7 +47,7 @@ def init(source: str, text: str = "text", **options: Any) -> tuple[Path, str]:
     if "://" in source or options:
         output = io.StringIO()
         fields = {"text_column": text, "id_column": "id", **options}
-        create_project(folder, own_data(source, fields), Console(file=output))
+        make_project(folder, own_data(source, fields), Console(file=output))
         said = output.getvalue()
     else:
         arguments = ["init", str(folder), "--from", source, "--text", text, "--id", "id"]

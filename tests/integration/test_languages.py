@@ -141,7 +141,7 @@ def project(corpus: Corpus, folder: Path, *assignments: str) -> Path:
 
 def checked(folder: Path) -> str:
     """Run `sugarbush check` as a user does, and return what it prints."""
-    command = [sys.executable, "-m", "sugarbush.cli.main", "check"]
+    command = [sys.executable, "-m", "sugarbush", "check"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=folder, env=environment, text=True, capture_output=True, check=False

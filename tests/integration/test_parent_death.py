@@ -34,7 +34,7 @@ RUN = """
 from pathlib import Path
 from sugarbush.project.run import _reproduce
 from sugarbush.run.settings import ProjectSettings
-_reproduce(Path(), ProjectSettings(), force=False, go_on=False)
+_reproduce(Path(), ProjectSettings(), force=False, go_on=False, say=print)
 """
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sugarbush.data.class_sums import (
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.embedding.class_sums import (
     MOST_VALUES,
     Classes,
     class_rows,
@@ -18,7 +19,6 @@ from sugarbush.data.class_sums import (
     directions,
     left_out,
 )
-from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.parts import Candidates, Records
 from sugarbush.evolution.scorers import KernelScorer, ScoresAndClassSums

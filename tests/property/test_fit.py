@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sugarbush.embedding.vectors import unit
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.fit import CELLS, UNIT, Centre, NearTexts, Share, steps_of
+from sugarbush.evaluation.fit import CELLS, UNIT, Centre, NearTexts, ShareInterval, steps_of
 
 RNG = np.random.default_rng(7)
 DIM = 24
@@ -135,14 +135,14 @@ def test_the_interval_of_a_share_contains_the_noise() -> None:
     rng, inside = np.random.default_rng(6), 0
     for _ in range(2000):
         far, near = 1100 + rng.normal(0, 35), 400 + rng.normal(0, 35)
-        share = Share.of(far, near, stddev=35)
+        share = ShareInterval.of(far, near, stddev=35)
         assert share is not None and 0 <= share.low <= share.value <= share.high <= 1
         inside += share.low <= 400 / 1500 <= share.high
     assert inside >= 1870
 
 
 def test_a_share_of_noise_is_unknown() -> None:
-    assert Share.of(40, 50, stddev=35) is None
+    assert ShareInterval.of(40, 50, stddev=35) is None
 
 
 def test_a_centre_with_much_noise_is_no_scale() -> None:

@@ -47,7 +47,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.pipeline.dp_table": "the DP table and label counts",
     "sugarbush.quality.measure": "numbers of charged mechanisms, with their entries",
     "sugarbush.quality.public_quality": "public figures, with their entries",
-    "sugarbush.pipeline.stages.report": "a method's rounds and texts",
+    "sugarbush.pipeline.page_data": "a method's rounds and texts",
     "sugarbush.tables.dp_table": "the DP table",
     # Values that do not depend on private data.
     "sugarbush.report.model": "labels of a method that has none",

@@ -11,6 +11,7 @@ import pytest
 
 import sugarbush as sb
 from sugarbush.arguments import in_python
+from tests.synthesized import synthesize_frame
 
 FRAME = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
 SCHEMA: dict[str, Any] = {
@@ -22,7 +23,13 @@ LAMPS = {"subject": "x", "attributes": [{"name": "lamp", "column": "stars", "val
 STARS = pd.DataFrame({"stars": [0, 1, 2, 2] * 50})
 OTHER = {"subject": "x", "attributes": [{"name": "start", "column": "start", "bins": [2]}]}
 EMPTY = FRAME.assign(message=["Order"] * 7 + [" "] + ["Lamp"] * 192)
+PRIVACY = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters")
 USERS = sb.Privacy(dataset="letters", unit="user")
+
+
+def changed_privacy(**changes: Any) -> sb.Privacy:
+    """Return settings that no check has seen, as after `model_copy`."""
+    return PRIVACY.model_copy(update=changes)
 
 
 def synthesize(state: Path, **changed: Any) -> None:
@@ -35,31 +42,26 @@ def synthesize(state: Path, **changed: Any) -> None:
         "state": state,
     }
     arguments |= changed
-    sb.synthesize(arguments.pop("corpus"), **arguments)
+    synthesize_frame(arguments.pop("corpus"), **arguments)
 
 
 def table(state: Path, **changed: Any) -> None:
-    arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "dataset": "letters"} | changed
-    sb.dp_table(STARS, state=state, **{"schema": COLUMN} | arguments)
+    arguments: dict[str, Any] = {"schema": COLUMN, "privacy": PRIVACY} | changed
+    sb.dp_table(STARS, state=state, **arguments)
 
 
 def histogram(state: Path | str, **changed: Any) -> None:
-    arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "dataset": "letters"} | changed
-    values = arguments.pop("values", ["a"])
-    sb.private_histogram(values, categories=["a", "b"], state=state, **arguments)
+    arguments: dict[str, Any] = {"values": ["a"], "privacy": PRIVACY} | changed
+    sb.private_histogram(arguments.pop("values"), categories=["a", "b"], state=state, **arguments)
 
 
 def train(state: Path, **changed: Any) -> None:
-    arguments: dict[str, Any] = {"texts": ["a"], "epsilon": 1.0, "delta": 1e-6} | changed
-    arguments.setdefault("dataset", "letters")
+    training = sb.FineTuning(model="none", records=100)
+    arguments: dict[str, Any] = {"texts": ["a"], "training": training, "privacy": PRIVACY} | changed
     sb.train_dpsgd(
-        arguments.pop("texts"),
-        model="none",
-        output=state / "model",
-        records=100,
-        state=state,
+        arguments.pop("texts"), arguments.pop("training"), output=state / "model", state=state,
         **arguments,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -94,17 +96,22 @@ def train(state: Path, **changed: Any) -> None:
         (table, {"schema": SCHEMA}, "schema: attribute 'topic' is read from texts by keywords"),
         (table, {"schema": OTHER}, "attribute 'start': the frame has no column 'start'; did you"),
         (table, {"schema": LAMPS}, "no row of column 'stars' has one of its values"),
-        (table, {"epsilon": 0}, "epsilon must be"),
-        (table, {"epsilon": -1}, "epsilon must be"),
-        (table, {"delta": 2}, "delta must be"),
+        (table, {"privacy": changed_privacy(epsilon=0)}, "epsilon: must be"),
+        (table, {"privacy": changed_privacy(epsilon=-1)}, "epsilon: must be"),
+        (table, {"privacy": changed_privacy(delta=2)}, "delta: must be"),
         (table, {"engine": "x"}, "engine: expected one of sugarbush, "),
-        (table, {"epsilon": "1"}, "epsilon must be a number, got str"),
-        (table, {"cap": -1}, "a cap above 0"),
-        (histogram, {"epsilon": 0}, "epsilon must be"),
-        (histogram, {"delta": 0}, "delta must be"),
+        (table, {"privacy": changed_privacy(epsilon="x")}, "epsilon: must be a valid number"),
+        (table, {"privacy": changed_privacy(cap=-1)}, "cap: must be greater than 0"),
+        (table, {"privacy": USERS}, "this function protects each row"),
+        (table, {"privacy": {"epsilon": 1}}, "privacy: .* got dict"),
+        (histogram, {"privacy": changed_privacy(epsilon=0)}, "epsilon: must be"),
+        (histogram, {"privacy": changed_privacy(delta=0)}, "delta: must be"),
+        (histogram, {"privacy": USERS}, "needs both"),
         (histogram, {"values": "abc"}, "a list of values, got str"),
         (train, {"texts": "one text"}, "texts: expected a list of texts"),
-        (train, {"epsilon": float("nan")}, "epsilon must be"),
+        (train, {"privacy": changed_privacy(epsilon=float("nan"))}, "epsilon: must be"),
+        (train, {"privacy": USERS}, "this function protects each text"),
+        (train, {"training": "gpt2"}, "training: .* got str"),
     ],
 )
 def test_a_wrong_argument_is_refused_and_charges_nothing(
@@ -232,10 +239,10 @@ def test_a_ledger_has_a_known_unit(tmp_path: Path) -> None:
 def test_a_dataset_cannot_name_a_path(tmp_path: Path) -> None:
     state, name = tmp_path / "state", "../../letters"
     with pytest.raises(sb.ParamsError, match="dataset"):
-        synthesize(state, privacy=sb.Privacy(dataset=name))
-    for call in (table, histogram, train):
-        with pytest.raises(sb.ParamsError, match="must be a short name of a-z"):
-            call(state, dataset=name)
+        sb.Privacy(dataset=name)
+    for call in (synthesize, table, histogram, train):
+        with pytest.raises(sb.ParamsError, match="dataset"):
+            call(state, privacy=changed_privacy(dataset=name))
     with pytest.raises(sb.ParamsError, match="a ledger's purpose"):
         sb.open_ledger("letters", purpose="release/other", state=state)
     assert not list(tmp_path.rglob("*"))

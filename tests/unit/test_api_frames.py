@@ -87,9 +87,7 @@ def test_donated_frames_and_tables(tmp_path: Path, kind: str) -> None:
     table = sb.dp_table(
         frame_of(kind, COLUMNS),
         schema={"subject": "orders", "attributes": SCHEMA["attributes"][:1]},
-        epsilon=3,
-        delta=1e-6,
-        dataset="table",
+        privacy=sb.Privacy(epsilon=3, delta=1e-6, dataset="table"),
         state=tmp_path,
     )
     assert len(table.value) > 100

@@ -18,6 +18,7 @@ import pytest
 
 import sugarbush as sb
 from sugarbush.report.page import render_public_page
+from tests.synthesized import synthesize_frame
 
 SECRET = "Ada Lovelace"
 COUNT = 317
@@ -36,7 +37,7 @@ POOL = [f"The parcel number {i} was {word}" for i in range(40) for word in ("bro
 
 @pytest.fixture
 def release(tmp_path: Path, quick_encoder: None) -> sb.Release:
-    return sb.synthesize(
+    return synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,
@@ -114,7 +115,10 @@ def test_the_report_in_memory_states_later_charges_and_changes_nothing_else(
     assert "all runs on this dataset" not in before
     state = tmp_path / "state"
     sb.private_histogram(
-        ["a"], categories=["a", "b"], epsilon=1, delta=1e-6, dataset="letters", state=state
+        ["a"],
+        categories=["a", "b"],
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
+        state=state,
     )
     after = release.report().html
     assert "this run 1; all runs on this dataset 1." in after
@@ -133,9 +137,7 @@ def test_notebooks_show_a_release_a_ledger_and_a_table_without_private_values(
     counts = sb.private_histogram(
         FRAME["stars"].tolist(),
         categories=[1, 2, 3, 4, 5],
-        epsilon=0.1,
-        delta=1e-6,
-        dataset="letters",
+        privacy=sb.Privacy(epsilon=0.1, delta=1e-6, dataset="letters"),
         state=state,
     )
     shown = [each._repr_html_() for each in (release, ledger, counts)]
@@ -150,7 +152,7 @@ def test_notebooks_show_a_release_a_ledger_and_a_table_without_private_values(
 
 @pytest.mark.usefixtures("quick_encoder")
 def test_a_notebook_shows_no_text_of_a_method_without_a_guarantee(tmp_path: Path) -> None:
-    made = sb.synthesize(
+    made = synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,
@@ -197,7 +199,10 @@ def test_a_table_is_made_from_the_values_as_they_are(tmp_path: Path) -> None:
         ),
     )
     table = sb.dp_table(
-        frame, schema=schema, epsilon=5, delta=1e-6, cap=9, dataset="orders", state=tmp_path
+        frame,
+        schema=schema,
+        privacy=sb.Privacy(epsilon=5, delta=1e-6, cap=9, dataset="orders"),
+        state=tmp_path,
     ).value
     assert list(table.columns) == ["stars", "what"]
     shares = table["what"].value_counts(normalize=True)

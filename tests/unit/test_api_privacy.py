@@ -48,19 +48,16 @@ def prepared(
 
 @pytest.mark.parametrize(
     "other",
-    [{"unit": "user", "records_per_user": 1}, {"unit": "user", "records_per_user": 3}, {}],
+    [{"records_per_user": 1}, {"records_per_user": 3}, {"unit": "record", "records_per_user": 1}],
     ids=["fewer records", "more records", "another unit"],
 )
 def test_a_prepared_corpus_keeps_its_unit(tmp_path: Path, other: dict[str, Any]) -> None:
     corpus = prepared(tmp_path, unit="user", records_per_user=2)
-    settings = {} if other else {"prepare": {"user_column": None}}
+    settings: dict[str, Any] = {"privacy": other}
+    if "unit" in other:
+        settings["prepare"] = {"user_column": None}
     with pytest.raises(sb.ParamsError, match="Prepare the corpus again"):
-        sb.synthesize(
-            corpus,
-            method=METHOD,
-            privacy=sb.Privacy(dataset="letters", **other),
-            settings=settings,
-        )
+        sb.synthesize(corpus, method=METHOD, settings=settings)
     assert not sb.open_ledger("letters", unit="user", user_column="who", state=tmp_path).entries()
 
 
@@ -69,17 +66,17 @@ def test_texts_that_become_public_after_prepare_are_refused(tmp_path: Path, sect
     """`prepare` removes them from the private records, and a release may contain them unchanged."""
     letters().to_csv(tmp_path / "public.csv", index=False)
     sources = [{"file": str(tmp_path / "public.csv"), "text_column": "message"}]
-    given: dict[str, Any] = (
-        {"generator": sb.Pool.model_validate({"sources": sources})}
+    settings: dict[str, Any] = (
+        {"generator": {"provider": "pool", "pool": {"sources": sources}}}
         if section == "pool"
-        else {"settings": {"pretrain": {"sources": sources}}}
+        else {"pretrain": {"sources": sources}}
     )
     with pytest.raises(
         sb.ParamsError, match="Prepare the corpus again with these settings, which removes"
     ):
-        sb.synthesize(prepared(tmp_path), method=METHOD, **given)
+        sb.synthesize(prepared(tmp_path), method=METHOD, settings=settings)
     with pytest.raises(sb.InputError, match="fewer private records"):
-        prepared(tmp_path, **given)
+        prepared(tmp_path, settings=settings)
 
 
 def test_a_sample_of_private_records_is_refused(tmp_path: Path) -> None:
@@ -110,15 +107,23 @@ def test_a_prepared_corpus_and_its_embeddings_refuse_pickling(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"categories": ["a", "a"]}, {"categories": []}, {"records_per_unit": 0}],
+    [
+        {"categories": ["a", "a"]},
+        {"categories": []},
+        {"user": "who"},
+        {"privacy": sb.Privacy()},
+        {"privacy": sb.Privacy(dataset="letters").model_copy(update={"records_per_user": 0})},
+        {"privacy": sb.Privacy(dataset="letters").model_copy(update={"delta": 0.5})},
+    ],
     ids=str,
 )
 def test_a_bad_histogram_is_refused_before_the_charge(
     tmp_path: Path, wrong: dict[str, Any]
 ) -> None:
-    asked: dict[str, Any] = {"categories": ["a", "b"], "epsilon": 1.0, "delta": 1e-6} | wrong
+    privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters")
+    asked: dict[str, Any] = {"categories": ["a", "b"], "privacy": privacy} | wrong
     with pytest.raises(sb.ParamsError):
-        sb.private_histogram(["a"], dataset="letters", state=tmp_path, **asked)
+        sb.private_histogram(["a"], state=tmp_path, **asked)
     assert not sb.open_ledger("letters", state=tmp_path).entries()
 
 
@@ -128,9 +133,14 @@ def test_a_histogram_of_users_is_charged_for_all_values_of_a_user(
 ) -> None:
     """The noise grows with the values of a user, so the cost stays the same."""
     counts = sb.private_histogram(
-        ["a", "b"] * 50, categories=["a", "b"], epsilon=1.0, delta=1e-6, dataset="letters",
-        user="who", records_per_unit=records, state=tmp_path,
-    )  # fmt: skip
+        ["a", "b"] * 50,
+        categories=["a", "b"],
+        privacy=sb.Privacy(
+            epsilon=1, delta=1e-6, dataset="letters", unit="user", records_per_user=records
+        ),
+        user="who",
+        state=tmp_path,
+    )
     ledger = sb.open_ledger("letters", unit="user", user_column="who", state=tmp_path)
     (entry,) = ledger.entries()
     assert isinstance(entry.event, DiscreteGaussian)

@@ -10,6 +10,7 @@ import pytest
 
 import sugarbush as sb
 from sugarbush.errors import PoorRehearsalError
+from tests.synthesized import synthesize_frame
 
 PRODUCTS = ("lamp", "kettle", "phone", "chair")
 WORDS = ("broken", "late", "cold", "loud", "scratched", "too small", "missing", "dirty")
@@ -50,7 +51,7 @@ def written(
         "schema": SCHEMA,
         "texts": 10,
     }
-    return sb.synthesize(
+    return synthesize_frame(
         pd.DataFrame({"message": letters(300)}),
         text="message",
         generator=sb.Pool(texts=pool),

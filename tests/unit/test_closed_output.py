@@ -28,10 +28,11 @@ RUN = """
 import sys
 from pathlib import Path
 from sugarbush.project.run import _reproduce
+from sugarbush.cli.printing import say
 from sugarbush.closed_output import output_may_close
 from sugarbush.run.settings import ProjectSettings
 with output_may_close():
-    code = _reproduce(Path(), ProjectSettings(), force=False, go_on=False)
+    code = _reproduce(Path(), ProjectSettings(), force=False, go_on=False, say=say)
     print("finished", flush=True)
 sys.exit(code)
 """
@@ -90,5 +91,5 @@ def test_a_run_whose_output_is_cut_by_head_finishes_its_stages_and_the_lock(
 
 def test_a_command_may_be_read_by_head(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("{}")
-    line, code = read_one_line(["-m", "sugarbush.cli.main", "settings"], tmp_path)
+    line, code = read_one_line(["-m", "sugarbush", "settings"], tmp_path)
     assert line and code == 0

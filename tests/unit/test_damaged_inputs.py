@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from sugarbush.data.records import usable
 from sugarbush.data.schema import Attribute, Schema, load_schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, LedgerError, ParamsError, SchemaError, StorageError
-from sugarbush.generators.openai.batch_jobs import BatchJob, jobs_with, save_job
 from sugarbush.generators.openai.cost import read_journal
 from sugarbush.generators.openai.endpoint import read_completion
 from sugarbush.generators.openai.failures import explain
@@ -230,29 +228,6 @@ def test_a_damaged_file_of_names_is_refused(tmp_path: Path) -> None:
     path.write_text("[" * 10**5)
     with pytest.raises(StorageError, match="is damaged"):
         Snapshots(tmp_path, "a").of("corpus", digest="d")
-
-
-ODD_JOBS: list[Callable[[dict[str, Any]], Any]] = [
-    lambda job: job | {"worst_cost": float("nan")},
-    lambda job: job | {"worst_cost": "much"},
-    lambda job: job | {"keys": 5},
-    lambda job: [job],
-]
-
-
-@pytest.mark.parametrize("odd", ODD_JOBS)
-def test_a_damaged_batch_file_is_refused(
-    odd: Callable[[dict[str, Any]], Any], tmp_path: Path
-) -> None:
-    job = BatchJob(
-        name="b", base_url="u", model="m", id=None, keys=("k",), account="a", worst_cost=1.0
-    )
-    save_job(tmp_path, job)
-    assert jobs_with(tmp_path, ["k"]) == (job,)
-    path = tmp_path / "b.json"
-    path.write_text(json.dumps(odd(json.loads(path.read_text()))))
-    with pytest.raises(StorageError, match="not the file of a submitted batch"):
-        jobs_with(tmp_path, ["k"])
 
 
 def test_journal_lines_with_impossible_costs_are_skipped(tmp_path: Path) -> None:

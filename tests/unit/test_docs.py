@@ -11,22 +11,26 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 import sugarbush as sb
+from sugarbush.audits.noise_faults import Fault
 from sugarbush.privacy import mechanisms
 from tests.settings import ROOT
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
 DOCS = ROOT / "docs"
-PACKAGES = ("add-a-method", "add-a-generator", "add-a-metric", "add-an-encoder")
+PACKAGES = ("add-a-method", "add-a-generator", "add-a-metric", "add-an-encoder", "add-a-format")
 _BLOCK = re.compile(
     r"(?P<apart><!-- run apart: .*? -->\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n"
     r"(?P<text>.*?)^```$",
@@ -110,8 +114,8 @@ def test_the_quickstart_runs() -> None:
         "  - {name: product, values: [lamp], keywords: {lamp: [lamp]}}\n"
     )
     code = runnable(DOCS / "quickstart.md")
-    assert code.count("texts=2000,") == 1
-    release = run(code.replace("texts=2000,", "texts=100,"))["release"]  # 2,000 take minutes
+    assert code.count("texts=2000") == 1
+    release = run(code.replace("texts=2000", "texts=100"))["release"]  # 2,000 take minutes
     assert release.epsilon <= 1 and len(release.texts) == 100
     assert Path("out/synthetic.jsonl").exists()
 
@@ -211,16 +215,63 @@ def test_the_package_of_a_page_passes_its_own_tests(
     assert set(outcomes[name]) == {"passed"}
 
 
+@pytest.mark.slow
 def test_the_mechanism_of_the_page_passes_its_own_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mechanism, tests = (
+    mechanism, property_tests, statistical_tests = (
         b.text for b in blocks(DOCS / "how-to" / "add-a-mechanism.md") if b.language == "python"
     )
     name = "noisy_bounded_sum"
     monkeypatch.setattr(mechanisms, name, None, raising=False)
     exec(compile(mechanism, "<documentation>", "exec"), vars(mechanisms))
-    found = run(tests)
+    found = run(property_tests)
     with monkeypatch.context() as patch:
         found["test_one_more_record_moves_the_sum_by_at_most_the_bound"](tmp_path, patch, 500)
     found["test_a_refused_charge_leaves_the_ledger_unchanged"](tmp_path / "refused")
+    found["test_the_charge_covers_all_records_of_a_user"](tmp_path / "users")
+    found = run(statistical_tests)
+    found["test_the_noise_has_the_stated_scale"](tmp_path / "scale")
+    for fault in (None, Fault.ROOT_TWO):
+        folder = tmp_path / f"{fault}".replace("/", "_")
+        found["test_an_attacker_learns_no_more_than_the_event_says"](folder, fault)
+
+
+def test_the_page_about_the_card_adds_a_field(tmp_path: Path) -> None:
+    """Add the lines of the page to a copy of the package, and write a card with the copy."""
+    shutil.copytree(
+        ROOT / "sugarbush", tmp_path / "sugarbush", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    page = DOCS / "how-to/add-a-card-field.md"
+    additions = [block for block in blocks(page) if block.language == "diff"]
+    assert len(additions) == 3
+    for block in additions:
+        file, lines = tmp_path / str(block.title), block.text.splitlines()
+        before = "\n".join(line[1:] for line in lines if not line.startswith("+"))
+        after = "\n".join(line[1:] for line in lines)
+        text = file.read_text(encoding="utf-8")
+        assert text.count(before) == 1, block.title
+        file.write_text(text.replace(before, after), encoding="utf-8")
+    code = """
+        from sugarbush.report.card import Card
+        from sugarbush.report.card_files import card_files
+        from sugarbush.report.card_values import release_card
+        from tests.unit.report.sample import release
+
+        card = release_card(release())
+        assert Card.from_json(card.to_json()) == card
+        assert list(card.to_json()["budget"])[-1] == "charges"
+        said = card_files(card)["release_card.md"]
+        assert f"The release has {len(card.budget.events)} charges." in said
+    """
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    subprocess.run(command, env=environment, check=True, cwd=tmp_path)
+
+
+def test_the_mutant_of_the_page_on_mechanisms_changes_one_place() -> None:
+    page = blocks(DOCS / "how-to" / "add-a-mechanism.md")
+    (mutant,) = (yaml.safe_load(b.text) for b in page if b.language == "yaml")
+    mechanism, property_tests, _ = (b.text for b in page if b.language == "python")
+    assert mechanism.count(mutant["old"]) == 1
+    assert f"def {mutant['tests'][0].rpartition('::')[2]}(" in property_tests

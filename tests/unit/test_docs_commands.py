@@ -182,8 +182,8 @@ def test_a_command_in_a_sentence_has_a_subcommand_and_options_that_exist(page: P
         words = [word for word in re.split(r"[\s\[\]]+", text.partition("&&")[0]) if word]
         command: Any = group
         while hasattr(command, "commands") and words and not words[0].startswith("-"):
-            assert words[0] in command.commands, f"sugarbush {text}"
-            command = command.commands[words.pop(0)]
+            assert words[0] in command.list_commands(None), f"sugarbush {text}"
+            command = command.get_command(None, words.pop(0))
         known = {option for each in command.params for option in each.opts} | {"--help"}
         used = {word.partition("=")[0].rstrip(",.") for word in words if word.startswith("-")}
         assert used <= known, f"sugarbush {text}"

@@ -27,10 +27,11 @@ SMALL = """
         {"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}]}
 
     def written(method, **more):
-        return sb.synthesize(
-            FRAME, text="message", schema=TOPICS, state="state", method=method, texts=12,
+        corpus = sb.prepare(
+            FRAME, text="message", schema=TOPICS, state="state",
             settings={"embedding": {"model": "tiny"}, "synthesize_metadata": {"degree": 1}},
             privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), **more)
+        return sb.synthesize(corpus, method=method, texts=12)
 """
 
 
@@ -68,7 +69,7 @@ def test_the_library_writes_measures_and_reports_without_extras(tmp_path: Path) 
     assert "epsilon" in release.report().html
     table = sb.dp_table(FRAME.assign(topic="late"), schema=TOPICS | {"attributes": [
         {"name": "topic", "values": ["late"], "column": "topic"}]},
-        epsilon=1, delta=1e-6, dataset="table", state="state")
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="table"), state="state")
     print("rows", len(table.value))
     """,
     )

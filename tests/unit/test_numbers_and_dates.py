@@ -22,6 +22,7 @@ from sugarbush.generators.interface import Answer, GeneratorSettings
 from sugarbush.randomness import public_rng
 from sugarbush.registry import GENERATORS
 from tests.publication import COMPLETE
+from tests.synthesized import synthesize_frame
 from tests.unit.publication.test_dataset_folder import run_in_process
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
@@ -76,7 +77,7 @@ class Obedient(GeneratorSettings):
 
 
 def release(state: Path, *, generator: Any = None, schema: Any = None, **more: Any) -> sb.Release:
-    return sb.synthesize(
+    return synthesize_frame(
         FRAME,
         text="message",
         schema=schema or SCHEMA,
@@ -170,7 +171,10 @@ def test_other_programs_read_the_types(tmp_path: Path) -> None:
 
 def test_a_dp_table_has_typed_columns_and_obeys_the_rules(tmp_path: Path) -> None:
     table = sb.dp_table(
-        FRAME, schema=SCHEMA, epsilon=4, delta=1e-5, dataset="table", state=tmp_path
+        FRAME,
+        schema=SCHEMA,
+        privacy=sb.Privacy(epsilon=4, delta=1e-5, dataset="table"),
+        state=tmp_path,
     ).value
     assert [str(table[n].dtype) for n in ("stars", "opened", "price")] == [
         "Int64", "datetime64[s]", "float64",
@@ -208,7 +212,12 @@ def test_a_wrong_cell_is_named_by_row_and_column(
     told = str(error.value).replace("infinite", "")
     assert str(cell) not in told
     with pytest.raises(InputError, match=f"row 17: column '{column}' {message}"):
-        sb.dp_table(wrong, schema=SCHEMA, epsilon=1, delta=1e-5, dataset="t", state=tmp_path)
+        sb.dp_table(
+            wrong,
+            schema=SCHEMA,
+            privacy=sb.Privacy(epsilon=1, delta=1e-5, dataset="t"),
+            state=tmp_path,
+        )
 
     def prepare_without_bad_rows() -> sb.Corpus:
         return sb.prepare(

@@ -17,6 +17,7 @@ import sugarbush as sb
 from sugarbush.cli.shows import show_stage
 from tests.publication import COMPLETE
 from tests.settings import ROOT
+from tests.synthesized import synthesize_frame
 
 # Values that pandas or datasets would read as a number, a date, a truth value or nothing.
 CODES = ["01234", "1e5", "2024-02-01", "true", "NA", "null", "nan", "1,234", "0x10", "00", "+1"]
@@ -57,7 +58,7 @@ POOL = [
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory, quick_encoder: None) -> sb.Release:
-    return sb.synthesize(
+    return synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,

@@ -1,4 +1,4 @@
-"""Tests of methods, generators, encoders and metrics of another package, found by entry points.
+"""Tests of plug-ins of each kind from another package, found by entry points.
 
 `tests/fixtures/toy_package` has one of each. The tests copy it to a separate folder and add the
 metadata that an installer would write, so they need no installer and no network.
@@ -6,6 +6,8 @@ metadata that an installer would write, so they need no installer and no network
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import re
 import shutil
@@ -21,9 +23,10 @@ from typing import Any
 
 import pytest
 
+from sugarbush.data.reading import column_names, digest_of_files, read_rows
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.errors import ParamsError
+from sugarbush.errors import InputError, ParamsError
 from sugarbush.evaluation.evaluate import installed_metrics
 from sugarbush.run.settings import parse_params
 from tests.settings import ROOT, settings
@@ -68,7 +71,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run a project, the API and the commands with all four plug-ins, and return their results."""
+    """Run a project, the API and the commands with plug-ins, and return their results."""
     site = install_into(tmp_path_factory.mktemp("site") / "packages")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of DVC itself
@@ -138,6 +141,51 @@ def test_an_encoder_of_another_package_embeds_texts(install: Install) -> None:
 def test_a_metric_of_another_package_is_among_the_installed_ones(install: Install) -> None:
     install()
     assert "toy_questions" in {metric.name for metric in installed_metrics()}
+
+
+def test_a_format_of_another_package_reads_files(install: Install, tmp_path: Path) -> None:
+    file = tmp_path / "letters.toy.gz"
+    file.write_bytes(gzip.compress(b"a lamp\na chair\n"))
+    with pytest.raises(InputError, match=r"expected \.csv, .* or \.mbox, or a folder"):
+        column_names(file, required={"text": "s"}, setting="s")
+    install()
+    assert column_names(file, required={"text": "s"}, setting="s") == ("text",)
+    rows = read_rows(file, setting="s", wanted={"text": "s"})
+    assert [(row.number, row.fields) for row in rows] == [
+        (1, {"text": "a lamp"}),
+        (2, {"text": "a chair"}),
+    ]
+    with pytest.raises(InputError, match="has no column 'gone'"):
+        read_rows(file, setting="s", wanted={"gone": "s"})
+    with pytest.raises(InputError, match=r"or \.toy, or a folder"):
+        read_rows(tmp_path / "letters.docx", setting="s", wanted={})
+
+
+def test_an_error_of_a_format_of_another_package_shows_no_value(
+    install: Install, tmp_path: Path
+) -> None:
+    install()
+    file = tmp_path / "letters.toy"
+    file.write_text("a lamp\nBROKEN canary-7731\n")
+    expected = r"letters\.toy, after row 1: cannot be read \(KeyError in toy-package 1\.0\)"
+    with pytest.raises(InputError, match=expected) as refusal:
+        read_rows(file, setting="s", wanted={"text": "s"})
+    assert "canary" not in str(refusal.value)
+    assert refusal.value.__cause__ is None and refusal.value.__suppress_context__
+
+
+def test_the_digest_of_a_file_depends_on_the_package_of_its_format(
+    install: Install, tmp_path: Path
+) -> None:
+    content = b"a lamp\n"
+    for name in ("a.toy", "a.csv"):
+        (tmp_path / name).write_bytes(content)
+    before = {n: digest_of_files(tmp_path, [n], setting="s") for n in ("a.toy", "a.csv")}
+    install()
+    after = {n: digest_of_files(tmp_path, [n], setting="s") for n in ("a.toy", "a.csv")}
+    plain = hashlib.sha256(hashlib.sha256(content).digest()).digest()
+    assert before["a.toy"] == before["a.csv"] == after["a.csv"] == plain
+    assert after["a.toy"] != plain
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,12 @@ from research.knowledge import advantages
 from sugarbush.audits.canary_audit import AuditFinding
 from sugarbush.audits.one_run import Outcome
 from sugarbush.cli import audits
+from sugarbush.cli.budgets import show_budget
+from sugarbush.cli.runs import print_results
 from sugarbush.errors import InvariantError, ParamsError, PrivacyError
 from sugarbush.methods.plan import plan_for
 from sugarbush.paths import Roots
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.budget import BudgetRequest, make_plan
@@ -41,9 +42,12 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from sugarbush.project import budget as budgets
 from sugarbush.project import check as checks
-from sugarbush.project import run as runs
+from sugarbush.project.run import results
 from sugarbush.release.folders import method_folder
-from sugarbush.report.card import card_html, card_json, card_markdown, release_card
+from sugarbush.release.own_charges import spending_of_release
+from sugarbush.report.card import card_json
+from sugarbush.report.card_files import card_html, card_markdown
+from sugarbush.report.card_values import release_card
 from sugarbush.report.downloads import texts_name
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.statements import release_epsilon
@@ -166,13 +170,13 @@ def test_the_commands_print_no_bound_below_the_truth(
     metadata = plan.of("metadata").event
     assert isinstance(metadata, GaussianDp)
     require_safe(
-        printed(lambda console: budgets.show_budget(project, console)),
+        printed(lambda console: show_budget(project, console)),
         upper=[*both, _MU, _RATE, metadata.mu],
         lower=[_NOISE, _MULTIPLIER, *noise],
     )
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
     shutil.copytree(ROOT / "tasks", tmp_path / "tasks")
-    require_safe(printed(lambda console: checks._check_budget(project, console)), upper=both)
+    require_safe(checks.checked_budget(project).lines, upper=both)
     roots, facts = Roots(tmp_path), awkward_release()
     synthetic = method_folder(roots, project.settings.method("maple"), "enlarge")
     for folder in (roots.published, synthetic):
@@ -185,16 +189,18 @@ def test_the_commands_print_no_bound_below_the_truth(
         folder.mkdir(exist_ok=True)
         fields = {"dataset": "tickets", "purpose": "release", "ledger_ids": own}
         (folder / "release.json").write_text(json.dumps(fields))
-    spending = spending_of_project(project)
+    spending = spending_of_release(
+        project.roots, project.settings.released, project.ledger(rehearse=False)
+    )
     assert spending is not None and spending.others
     roots.internal.mkdir(parents=True)
     (roots.internal / "metrics.json").write_text('{"final": {}}')
     require_safe(
-        printed(lambda console: runs.summarise(tmp_path, project.settings, console)),
+        printed(lambda console: print_results(results(tmp_path, project.settings), console)),
         upper=[_DELTA, _CAP, spending.total, spending.of_run],
     )
     require_safe(
-        printed(lambda console: budgets.show_budget(project, console)),
+        printed(lambda console: show_budget(project, console)),
         upper=[spending.total, spending.of_run],
     )
 

@@ -50,6 +50,7 @@ FOR_TYPE_CHECKERS = [node for node in _GUARDED.body if isinstance(node, ast.Impo
 FURTHER_EXAMPLES = (
     "sugarbush.arguments",
     "sugarbush.html_table",
+    "sugarbush.optional_packages",
     "sugarbush.preparation.findings",
     "sugarbush.privacy.mechanisms",
     "sugarbush.registry",

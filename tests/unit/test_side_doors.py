@@ -79,7 +79,7 @@ def _private_roots(tree: ast.Module) -> Iterator[ast.Attribute]:
 
 def test_the_private_store_is_made_by_the_project_and_the_reader_of_results() -> None:
     makers = modules_with(ast.Call, lambda node: _called(node) == "PrivateStore")
-    assert makers == {"sugarbush.run.context", "sugarbush.release.folders"}
+    assert makers == {"sugarbush.run.inputs", "sugarbush.release.folders"}
 
 
 def test_nobody_spells_the_private_root() -> None:

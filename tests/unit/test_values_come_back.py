@@ -19,7 +19,7 @@ from sugarbush.api.tables import _bins, _listing_of, _table_codes, _table_schema
 from sugarbush.errors import InputError, ParamsError, PrivateFactWarning, SchemaError
 
 N = 300
-SPENT: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-6, "dataset": "letters", "cap": 100.0}
+SPENT: dict[str, Any] = {"privacy": sb.Privacy(epsilon=20, delta=1e-6, dataset="letters", cap=100)}
 
 
 @pytest.fixture
@@ -266,7 +266,11 @@ def test_a_paid_profile_drafts_values_that_its_own_rows_have(state: Path) -> Non
         assert len(set(read[:, place])) == len(attribute.domain) - 1
         assert (read[:, place] < len(attribute.domain) - 1).all()
     few = drafted.model_copy(update={"attributes": drafted.attributes[:2]})
-    table = sb.dp_table(frame, schema=few, state=state, epsilon=4, delta=1e-6,
-                        dataset="table", cap=100).value  # fmt: skip
+    table = sb.dp_table(
+        frame,
+        schema=few,
+        state=state,
+        privacy=sb.Privacy(epsilon=4, delta=1e-6, dataset="table", cap=100),
+    ).value
     for n, values in enumerate(CODES[:2]):
         assert set(table[by_column[f"c{n}"].name]) - {"other"} == set(values)

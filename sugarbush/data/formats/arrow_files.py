@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sugarbush.data.cells import single_precision
+from sugarbush.data.formats.interface import Format
 from sugarbush.data.formats.rows import BATCH_ROWS, WHOLE, Reading, Row, Span, require_columns
 from sugarbush.data.remote import File
 from sugarbush.errors import InputError
@@ -28,61 +30,69 @@ class _Column(NamedTuple):
     labels: Sequence[str] | None = None
 
 
-def parquet_names(path: File, _: Reading) -> Sequence[str]:
-    """Return the names of the columns, and the dotted paths in structs."""
-    with path.open("rb") as file:
-        return _names(pq.read_schema(file))
+class _Typed(Format[File]):
+    """A file with the types of its columns. A subclass reads the schema and the rows."""
+
+    @abstractmethod
+    def schema(self, file: IO[bytes]) -> pa.Schema:
+        """Return the types of the columns. Raises as pyarrow does."""
+
+    def names(self, path: File, reading: Reading) -> Sequence[str]:
+        """Return the names of the columns, and the dotted paths in structs."""
+        with path.open("rb") as file:
+            return _names(self.schema(file))
+
+    def types(self, path: File) -> Mapping[str, pa.DataType]:
+        with path.open("rb") as file:
+            return {field.name: field.type for field in self.schema(file)}
 
 
-def arrow_names(path: File, _: Reading) -> Sequence[str]:
-    """Return the names of the columns, and the dotted paths in structs."""
-    with path.open("rb") as file:
-        return _names(_arrow_reader(file).schema)
+class Parquet(_Typed):
+    """Parquet files, divided at row groups."""
+
+    def schema(self, file: IO[bytes]) -> pa.Schema:
+        return pq.read_schema(file)
+
+    def spans(self, path: File, reading: Reading) -> list[Span]:
+        """Divide a parquet file into row groups. Small row groups share a span."""
+        with path.open("rb") as file, _reading_arrow(path, "a parquet file", reading.setting):
+            stored = pq.read_metadata(file)
+            sizes = [stored.row_group(group).num_rows for group in range(stored.num_row_groups)]
+        spans, start, rows, first = [], 0, 0, 0
+        for group, size in enumerate(sizes, start=1):
+            rows += size
+            if rows - first >= _SPAN_ROWS or group == len(sizes):
+                spans.append(Span(start, group, first))
+                start, first = group, rows
+        return spans or [WHOLE]
+
+    def rows(self, path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+        """Yield the rows of a parquet file or of a span, counted from 1."""
+        with path.open("rb") as file, _reading_arrow(path, "a parquet file", reading.setting):
+            table = pq.ParquetFile(file, pre_buffer=False)  # True keeps all rows in memory
+            columns = _columns(path, table.schema_arrow, reading)
+            chosen = [".".join(column.path) for column in columns]
+            groups = None if span.stop is None else range(span.start, span.stop)
+            batches = table.iter_batches(BATCH_ROWS, row_groups=groups, columns=chosen)
+            yield from _rows(path, batches, columns, reading, before=span.rows)
 
 
-def arrow_schema(path: File) -> pa.Schema:
-    """Return the types of the columns of a parquet or Arrow file. Raises as pyarrow does."""
-    with path.open("rb") as file:
-        if path.name.lower().endswith(".parquet"):
-            return pq.read_schema(file)
+class Arrow(_Typed):
+    """Arrow files and streams."""
+
+    def schema(self, file: IO[bytes]) -> pa.Schema:
         return _arrow_reader(file).schema
+
+    def rows(self, path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+        """Yield the rows of an Arrow file or stream, counted from 1."""
+        with path.open("rb") as file, _reading_arrow(path, "an Arrow file", reading.setting):
+            reader = _arrow_reader(file)
+            columns = _columns(path, reader.schema, reading)
+            yield from _rows(path, _checked_batches(reader), columns, reading)
 
 
 def _names(schema: pa.Schema) -> list[str]:
     return list(dict.fromkeys([*schema.names, *(c.name for c in _all_columns(schema))]))
-
-
-def parquet_spans(path: File, reading: Reading) -> list[Span]:
-    """Divide a parquet file into row groups. Small row groups share a span."""
-    with path.open("rb") as file, _reading_arrow(path, "a parquet file", reading.setting):
-        stored = pq.read_metadata(file)
-        sizes = [stored.row_group(group).num_rows for group in range(stored.num_row_groups)]
-    spans, start, rows, first = [], 0, 0, 0
-    for group, size in enumerate(sizes, start=1):
-        rows += size
-        if rows - first >= _SPAN_ROWS or group == len(sizes):
-            spans.append(Span(start, group, first))
-            start, first = group, rows
-    return spans or [WHOLE]
-
-
-def parquet_rows(path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
-    """Yield the rows of a parquet file or of a span, counted from 1."""
-    with path.open("rb") as file, _reading_arrow(path, "a parquet file", reading.setting):
-        table = pq.ParquetFile(file, pre_buffer=False)  # True keeps all rows in memory
-        columns = _columns(path, table.schema_arrow, reading)
-        chosen = [".".join(column.path) for column in columns]
-        groups = None if span.stop is None else range(span.start, span.stop)
-        batches = table.iter_batches(BATCH_ROWS, row_groups=groups, columns=chosen)
-        yield from _rows(path, batches, columns, reading, before=span.rows)
-
-
-def arrow_rows(path: File, reading: Reading) -> Iterator[Row]:
-    """Yield the rows of an Arrow file or stream, counted from 1."""
-    with path.open("rb") as file, _reading_arrow(path, "an Arrow file", reading.setting):
-        reader = _arrow_reader(file)
-        columns = _columns(path, reader.schema, reading)
-        yield from _rows(path, _checked_batches(reader), columns, reading)
 
 
 def _arrow_reader(file: IO[bytes]) -> Any:

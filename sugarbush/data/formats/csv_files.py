@@ -6,10 +6,11 @@ import csv
 import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from sugarbush.data.formats.interface import DividedTextFormat
 from sugarbush.data.formats.rows import WHOLE, Reading, Row, Scan, Span, require_columns
-from sugarbush.data.formats.text_files import LinesFrom, lines_of, open_text
+from sugarbush.data.formats.text_files import LinesFrom, header_encoding, lines_of, open_text
 from sugarbush.data.remote import File
 from sugarbush.errors import InputError
 
@@ -19,71 +20,80 @@ _LINES_OF_A_GUESS, _ROWS_OF_A_GUESS = 500, 20
 _NAMED_DELIMITER = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 
 
-def csv_names(path: File, reading: Reading) -> Sequence[str]:
-    """Return the header. Only the header must have the encoding of the file."""
-    with open_text(path, reading.options.encoding, errors="surrogateescape") as file:
-        names: list[str] = next(_cells(file, reading.wanted), [])
-    for name in names:
-        name.encode("utf-8", "surrogateescape").decode("utf-8")  # raises UnicodeDecodeError
-    return names
+class Csv(DividedTextFormat):
+    """Rows of cells under a header, with a comma, a semicolon, a tab or `|` between the cells."""
 
+    header_is_row_1: ClassVar[bool] = True
 
-def csv_rows(path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
-    """Yield the rows of a csv file, or of a span that `csv_scan` describes. The header is row 1."""
-    setting, required = reading.setting, reading.wanted
-    number = span.rows + 1
-    try:
-        if span == WHOLE:
-            lines: Iterator[list[str]] = _cells(
-                lines_of(path, setting, reading.options.encoding), required
-            )
-            header = next(lines, None)
-        else:
+    def names(self, path: File, reading: Reading) -> Sequence[str]:
+        """Return the header. Only the header must have the encoding of the file."""
+        with open_text(path, reading.options.encoding, errors="surrogateescape") as file:
+            names: list[str] = next(_cells(file, reading.wanted), [])
+        for name in names:
+            name.encode("utf-8", "surrogateescape").decode("utf-8")  # raises UnicodeDecodeError
+        return names
+
+    def rows(self, path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+        """Yield the rows of a csv file, or of a span that `scan` describes. The header is row 1."""
+        setting, required = reading.setting, reading.wanted
+        number = span.rows + 1
+        try:
+            if span == WHOLE:
+                lines: Iterator[list[str]] = _cells(
+                    lines_of(path, setting, reading.options.encoding), required
+                )
+                header = next(lines, None)
+            else:
+                head = _head(path, reading)
+                lines, header = (
+                    iter(_RowsFrom(path, reading, head, span.start, span.stop)),
+                    head.cells,
+                )
+            if header is None:
+                return
+            require_columns(path, required, header)
+            if any(header.count(name) > 1 for name in required):
+                raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
+            for number, cells in enumerate(lines, start=span.rows + 2):
+                if not cells:
+                    continue
+                if len(cells) == len(header):
+                    yield Row(number, dict(zip(header, cells, strict=True)))
+                    continue
+                problem = (
+                    f"has {len(cells)} cells, but the header (row 1) has {len(header)}. A cell "
+                    "with a delimiter or a line break needs quotes"
+                )
+                if not reading.broken:
+                    raise InputError(f"{path}, row {number}: {problem} (setting {setting})")
+                yield Row(number, {}, problem)
+        except csv.Error:
+            raise InputError(
+                f"{path}, row {number + 1}: is not csv. Look for an open quote (setting {setting})"
+            ) from None
+
+    def scan(self, path: File, reading: Reading, start: int, stop: int, *, exact: bool) -> Scan:
+        """Find the rows that begin between the bytes `start` and `stop`.
+
+        If `exact` is false, `start` is any byte, and the first row is a guess: a line may be inside
+        a quoted cell. The caller compares the guess with the end of the rows before.
+        """
+        rows = 0
+        try:
             head = _head(path, reading)
-            lines, header = iter(_RowsFrom(path, reading, head, span.start, span.stop)), head.cells
-        if header is None:
-            return
-        require_columns(path, required, header)
-        if any(header.count(name) > 1 for name in required):
-            raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
-        for number, cells in enumerate(lines, start=span.rows + 2):
-            if not cells:
-                continue
-            if len(cells) == len(header):
-                yield Row(number, dict(zip(header, cells, strict=True)))
-                continue
-            problem = (
-                f"has {len(cells)} cells, but the header (row 1) has {len(header)}. A cell with a "
-                "delimiter or a line break needs quotes"
-            )
-            if not reading.broken:
-                raise InputError(f"{path}, row {number}: {problem} (setting {setting})")
-            yield Row(number, {}, problem)
-    except csv.Error:
-        raise InputError(
-            f"{path}, row {number + 1}: is not csv. Look for an open quote (setting {setting})"
-        ) from None
+            if not start:
+                start = head.end
+            elif not exact:
+                start = _first_row(path, reading, head, start)
+            found = _RowsFrom(path, reading, head, start, stop)
+            for _ in found:
+                rows += 1
+        except (csv.Error, InputError):
+            return Scan(start, None, rows)
+        return Scan(start, found.end, rows)
 
-
-def csv_scan(path: File, reading: Reading, start: int, stop: int, *, exact: bool) -> Scan:
-    """Find the rows that begin between the bytes `start` and `stop`.
-
-    If `exact` is false, `start` is any byte, and the first row is a guess: a line may be inside a
-    quoted cell. The caller compares the guess with the end of the rows before.
-    """
-    rows = 0
-    try:
-        head = _head(path, reading)
-        if not start:
-            start = head.end
-        elif not exact:
-            start = _first_row(path, reading, head, start)
-        found = _RowsFrom(path, reading, head, start, stop)
-        for _ in found:
-            rows += 1
-    except (csv.Error, InputError):
-        return Scan(start, None, rows)
-    return Scan(start, found.end, rows)
+    def encoding_of_header(self, path: File) -> str | None:
+        return header_encoding(path)
 
 
 class _Head(NamedTuple):

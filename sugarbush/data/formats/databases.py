@@ -14,22 +14,29 @@ in another order each time, and then results would be computed and charged again
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 from uuid import UUID
 
+from sugarbush.data.formats.interface import Format
 from sugarbush.data.formats.row_wise import (
     DependsOnTimeError,
     NotRowWiseError,
     row_wise_select,
 )
-from sugarbush.data.formats.rows import Reading, Row, add_paths, require_columns
+from sugarbush.data.formats.rows import (
+    WHOLE,
+    Reading,
+    Row,
+    Span,
+    add_paths,
+    require_columns,
+)
 from sugarbush.data.remote import SQLITE, Database
 from sugarbush.errors import InputError, UsageError
 from sugarbush.extras import require_extra
@@ -72,31 +79,42 @@ _REASONS = {
 }
 
 
-def database_names(database: Database, reading: Reading) -> Sequence[str]:
-    """Return the names of the columns that `database_rows` can read."""
-    with _connection(database, reading.setting) as connection:
-        return _Relation(connection, database, reading).columns
+class Table(Format[Database]):
+    """A table, a view or a SELECT of a database."""
 
+    extra: ClassVar[str | None] = "sql"
+    has_conversations: ClassVar[bool] = False
 
-def database_rows(database: Database, reading: Reading) -> Iterator[Row]:
-    """Yield the wanted columns, or all columns, of the rows, counted from 1.
+    def require_packages(self, name: str) -> None:
+        require_extra("sql", *(["sqlalchemy"] if name.startswith("sqlite") else []))
 
-    The rows come from the table, view or SELECT in `prepare.table`. Without this setting, they come
-    from the only table or view with the required columns.
-    """
-    with _connection(database, reading.setting) as connection:
-        relation = _Relation(connection, database, reading)
-        for number, fields in enumerate(relation.rows(), start=1):
-            yield Row(number, add_paths(fields, reading))
+    def names(self, database: Database, reading: Reading) -> Sequence[str]:
+        """Return the names of the columns that `rows` can read."""
+        with _connection(database, reading.setting) as connection:
+            return _Relation(connection, database, reading).columns
 
+    def rows(self, database: Database, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+        """Yield the wanted columns, or all columns, of the rows, counted from 1.
 
-def digest_of_rows(database: Database, reading: Reading) -> bytes:
-    """Compute SHA-256 over the wanted columns of all rows."""
-    whole = hashlib.sha256()
-    for row in database_rows(database, reading):
-        values = [row.fields.get(name) for name in reading.wanted]
-        whole.update(json.dumps(values, default=str).encode() + b"\n")
-    return whole.digest()
+        The rows come from the table, view or SELECT in `prepare.table`. Without this setting, they
+        come from the only table or view with the required columns.
+        """
+        with _connection(database, reading.setting) as connection:
+            relation = _Relation(connection, database, reading)
+            for number, fields in enumerate(relation.rows(), start=1):
+                yield Row(number, add_paths(fields, reading))
+
+    def require_columns(
+        self, database: Database, required: Mapping[str, str], names: Iterable[str]
+    ) -> None:
+        """Do nothing: `names` refuses a table without the required columns, and knows the dotted
+        paths in columns of JSON."""
+
+    def digest(self, database: Database, reading: Reading) -> Iterator[bytes]:
+        """Yield the wanted columns of each row."""
+        for row in self.rows(database, reading):
+            values = [row.fields.get(name) for name in reading.wanted]
+            yield json.dumps(values, default=str).encode() + b"\n"
 
 
 class _Relation:

@@ -14,9 +14,17 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
-from sugarbush.data.formats.rows import BATCH_ROWS, Reading, Row, require_columns
+from sugarbush.data.formats.interface import Format
+from sugarbush.data.formats.rows import (
+    BATCH_ROWS,
+    WHOLE,
+    Reading,
+    Row,
+    Span,
+    require_columns,
+)
 from sugarbush.data.remote import File
 from sugarbush.errors import InputError, UsageError
 from sugarbush.extras import require_extra
@@ -26,42 +34,47 @@ _ROUNDED = 10**15  # spreadsheets keep 15 digits of a number
 _MOST_ROWS = 2**20  # of a sheet
 
 
-def excel_names(path: File, reading: Reading) -> Sequence[str]:
-    """Return the header of the sheet that `excel_rows` reads."""
-    with _workbook(path, reading.setting) as workbook:
-        sheet = _sheet(path, workbook, reading)
-        return [name for name in _header(sheet) if name]
+class Workbook(Format[File]):
+    """One sheet of an xlsx workbook."""
 
+    extra: ClassVar[str | None] = "xlsx"
+    header_is_row_1: ClassVar[bool] = True
 
-def excel_rows(path: File, reading: Reading) -> Iterator[Row]:
-    """Yield the rows of one sheet. The header is row 1, and empty rows count.
+    def names(self, path: File, reading: Reading) -> Sequence[str]:
+        """Return the header of the sheet that `rows` reads."""
+        with _workbook(path, reading.setting) as workbook:
+            sheet = _sheet(path, workbook, reading)
+            return [name for name in _header(sheet) if name]
 
-    The sheet is the one in `prepare.table`. Without this setting, it is the only visible sheet with
-    the required columns.
-    """
-    setting, wanted = reading.setting, reading.wanted
-    with _workbook(path, setting) as workbook:
-        sheet = _sheet(path, workbook, reading)
-        header = _header(sheet)
-        require_columns(path, wanted, header)
-        if any(header.count(name) > 1 for name in wanted):
-            raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
-        for number, cells in enumerate(_cells(sheet), start=1):
-            if number > _MOST_ROWS:
-                raise ValueError("the number of a row is too large")
-            values = list(map(_value, cells))
-            if number == 1 or all(value is None for value in values):
-                continue
-            values += [None] * (len(header) - len(values))
-            fields = {name: value for name, value in zip(header, values, strict=False) if name}
-            for name in wanted:
-                if _is_rounded(fields[name]):
-                    raise InputError(
-                        f"{path}, row {number}: column '{name}' has a number of more than 15 "
-                        "digits, and spreadsheets round such numbers. Format the column as text, "
-                        f"and enter the numbers again (setting {setting})"
-                    )
-            yield Row(number, fields)
+    def rows(self, path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+        """Yield the rows of one sheet. The header is row 1, and empty rows count.
+
+        The sheet is the one in `prepare.table`. Without this setting, it is the only visible sheet
+        with the required columns.
+        """
+        setting, wanted = reading.setting, reading.wanted
+        with _workbook(path, setting) as workbook:
+            sheet = _sheet(path, workbook, reading)
+            header = _header(sheet)
+            require_columns(path, wanted, header)
+            if any(header.count(name) > 1 for name in wanted):
+                raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
+            for number, cells in enumerate(_cells(sheet), start=1):
+                if number > _MOST_ROWS:
+                    raise ValueError("the number of a row is too large")
+                values = list(map(_value, cells))
+                if number == 1 or all(value is None for value in values):
+                    continue
+                values += [None] * (len(header) - len(values))
+                fields = {name: value for name, value in zip(header, values, strict=False) if name}
+                for name in wanted:
+                    if _is_rounded(fields[name]):
+                        raise InputError(
+                            f"{path}, row {number}: column '{name}' has a number of more than 15 "
+                            "digits, and spreadsheets round such numbers. Format the column as "
+                            f"text, and enter the numbers again (setting {setting})"
+                        )
+                yield Row(number, fields)
 
 
 @contextmanager

@@ -9,18 +9,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
-from sugarbush.data.formats.rows import (
-    WHOLE,
-    Reading,
-    Row,
-    Scan,
-    Span,
-    add_paths,
-    flattened,
-    require_columns,
-)
+from sugarbush.data.formats.interface import DividedTextFormat, TextFormat
+from sugarbush.data.formats.rows import WHOLE, Reading, Row, Scan, Span, add_paths, flattened
 from sugarbush.data.formats.text_files import LinesFrom, lines_of, open_text, reading_text
 from sugarbush.data.remote import File
 from sugarbush.errors import InputError
@@ -79,38 +71,51 @@ class _JsonText:
         return bool(more)
 
 
-def json_names(path: File, reading: Reading) -> Sequence[str]:
-    """Return the keys of the first record of JSON lines, and the dotted paths in the record."""
-    with open_text(path, reading.options.encoding, newline="\n") as file:
-        first = next((line for line in file if line.strip()), "{}")
-    return _keys(json.loads(first))
+class JsonLines(DividedTextFormat):
+    """One object per line."""
 
+    has_keys: ClassVar[bool] = True
 
-def json_list_names(path: File, reading: Reading) -> Sequence[str]:
-    """Return the keys of the first object of a list, and the dotted paths in the object."""
-    with open_text(path, reading.options.encoding, newline="\n") as file:
-        text = _JsonText(file)
-        if text.next_character() == "[":
-            return _keys(next(_items(text), {}))
-    return json_names(path, reading)
+    def names(self, path: File, reading: Reading) -> Sequence[str]:
+        """Return the keys of the first record of JSON lines, and the dotted paths in the record."""
+        with open_text(path, reading.options.encoding, newline="\n") as file:
+            first = next((line for line in file if line.strip()), "{}")
+        return _keys(json.loads(first))
 
+    def rows(self, path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+        """Yield the rows of JSON lines, or of a span that `scan` describes. The number of a row is
+        its line."""
+        lines: Iterable[str]
+        if span == WHOLE:
+            lines = lines_of(path, reading.setting, reading.options.encoding, newline="\n")
+        else:
+            lines = _lines_between(path, reading, span)
 
-def json_scan(path: File, reading: Reading, start: int, stop: int, *, exact: bool) -> Scan:
-    """Find the lines that begin between the bytes `start` and `stop`. If `exact` is false, `start`
-    is any byte."""
-    lines = _lines_from(path, reading, start, skip_first=not exact and start > 0)
-    first, end, rows = start, None, 0
-    try:
-        for _ in lines:
-            first = first if rows else lines.start
-            if lines.start >= stop:
-                end = lines.start
-                break
-            rows += 1
-    except InputError:
-        return Scan(first, None, rows)
-    end = lines.end if end is None else end
-    return Scan(first if rows else end, end, rows)
+        def records() -> Iterator[tuple[int, Any]]:
+            for number, line in enumerate(lines, start=span.rows + 1):
+                if line.strip():
+                    with _reading_json(path, number, reading.setting):
+                        record = json.loads(line)
+                    yield number, record
+
+        return _rows(path, records(), reading)
+
+    def scan(self, path: File, reading: Reading, start: int, stop: int, *, exact: bool) -> Scan:
+        """Find the lines that begin between the bytes `start` and `stop`. If `exact` is false,
+        `start` is any byte."""
+        lines = _lines_from(path, reading, start, skip_first=not exact and start > 0)
+        first, end, rows = start, None, 0
+        try:
+            for _ in lines:
+                first = first if rows else lines.start
+                if lines.start >= stop:
+                    end = lines.start
+                    break
+                rows += 1
+        except InputError:
+            return Scan(first, None, rows)
+        end = lines.end if end is None else end
+        return Scan(first if rows else end, end, rows)
 
 
 def _lines_from(path: File, reading: Reading, start: int, *, skip_first: bool) -> LinesFrom:
@@ -118,25 +123,6 @@ def _lines_from(path: File, reading: Reading, start: int, *, skip_first: bool) -
     return LinesFrom(
         path, reading.setting, encoding, start=start, skip_first=skip_first, newline="\n"
     )
-
-
-def json_rows(path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
-    """Yield the rows of JSON lines, or of a span that `json_scan` describes. The number of a row is
-    its line. The caller of a span checks that the columns are present."""
-    lines: Iterable[str]
-    if span == WHOLE:
-        lines = lines_of(path, reading.setting, reading.options.encoding, newline="\n")
-    else:
-        lines = _lines_between(path, reading, span)
-
-    def records() -> Iterator[tuple[int, Any]]:
-        for number, line in enumerate(lines, start=span.rows + 1):
-            if line.strip():
-                with _reading_json(path, number, reading.setting):
-                    record = json.loads(line)
-                yield number, record
-
-    return _rows(path, records(), reading, is_whole=span == WHOLE)
 
 
 def _lines_between(path: File, reading: Reading, span: Span) -> Iterator[str]:
@@ -147,16 +133,29 @@ def _lines_between(path: File, reading: Reading, span: Span) -> Iterator[str]:
             return
 
 
-def json_list_rows(path: File, reading: Reading) -> Iterator[Row]:
-    """Yield the objects of a list, counted from 1. A file that starts with an object is read as
-    JSON lines, because many programs name such files `.json` too."""
-    encoding, setting = reading.options.encoding, reading.setting
-    with reading_text(path, setting, encoding), open_text(path, encoding, newline="\n") as file:
-        text = _JsonText(file)
-        if text.next_character() == "[":
-            yield from _rows(path, _numbered(path, text, setting), reading)
-            return
-    yield from json_rows(path, reading)
+class JsonList(TextFormat):
+    """One list of objects, or one object per line."""
+
+    has_keys: ClassVar[bool] = True
+
+    def names(self, path: File, reading: Reading) -> Sequence[str]:
+        """Return the keys of the first object of a list, and the dotted paths in the object."""
+        with open_text(path, reading.options.encoding, newline="\n") as file:
+            text = _JsonText(file)
+            if text.next_character() == "[":
+                return _keys(next(_items(text), {}))
+        return JsonLines().names(path, reading)
+
+    def rows(self, path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+        """Yield the objects of a list, counted from 1. A file that starts with an object is read as
+        JSON lines, because many programs name such files `.json` too."""
+        encoding, setting = reading.options.encoding, reading.setting
+        with reading_text(path, setting, encoding), open_text(path, encoding, newline="\n") as file:
+            text = _JsonText(file)
+            if text.next_character() == "[":
+                yield from _rows(path, _numbered(path, text, setting), reading)
+                return
+        yield from JsonLines().rows(path, reading)
 
 
 def _numbered(path: File, text: _JsonText, setting: str) -> Iterator[tuple[int, Any]]:
@@ -188,10 +187,7 @@ def _items(text: _JsonText) -> Iterator[dict[str, Any]]:
         raise _NotAList
 
 
-def _rows(
-    path: File, records: Iterable[tuple[int, Any]], reading: Reading, *, is_whole: bool = True
-) -> Iterator[Row]:
-    missing, any_row = set(reading.wanted), False
+def _rows(path: File, records: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Row]:
     for number, record in records:
         if not isinstance(record, dict):
             raise InputError(
@@ -199,11 +195,7 @@ def _rows(
             )
         with _reading_json(path, number, reading.setting):
             fields = add_paths(record, reading)
-        missing.difference_update(fields)
-        any_row = True
         yield Row(number, fields)
-    if any_row and is_whole:
-        require_columns(path, reading.wanted, reading.wanted.keys() - missing)
 
 
 @contextmanager

@@ -15,10 +15,10 @@ from typing import IO
 
 import pyarrow as pa
 
+from sugarbush.data.formats.names import COMPRESSIONS
 from sugarbush.data.remote import File
 from sugarbush.errors import InputError
 
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 WESTERN = "cp1252"  # the encoding of Windows in Western Europe and America
 _UTF8 = "utf-8-sig"
 _MARKS = {

@@ -67,8 +67,8 @@ class Shape(ABC):
     def paths(self) -> Mapping[str, tuple[str, int]]:
         """Maps the dotted path of each value of a text to its name and its depth.
 
-        The depth of a column is 0, and that of a property of a JSON record is 1. Lists have no
-        place in a path. A file may lack some paths.
+        The depth of a column is 0, and that of a property of a JSON record is 1. A path has no
+        positions in lists. A file may lack some paths.
         """
         return {column: (column, 0) for column in self.columns}
 
@@ -159,7 +159,9 @@ class Shape(ABC):
         return tuple((name, max(some)) for name, some in self.requested.items())
 
     def words_of(self, lengths: Lengths) -> int | None:
-        """Return the number of words of a text with these lengths, or None if they do not say."""
+        """Return the number of words of a text with these lengths, or None if they do not determine
+        it.
+        """
         is_complete = lengths and len(lengths) == len(self.parts)
         return max(1, sum(number for _, number in lengths)) if is_complete else None
 

@@ -204,7 +204,7 @@ def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tens
 def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: float) -> Tensor:
     """Draw one token per row from softmax(scores / temperature), restricted to its nucleus.
 
-    The nucleus is the smallest set of the likeliest tokens with a total probability of at least
+    The nucleus is the smallest set of the most likely tokens with a total probability of at least
     `top_p` (Holtzman et al. 2020). A token is drawn by inverting the distribution function.
     Shapes: `scores` (b, v) float, `uniforms` (b,) in [0, 1); result (b,) int64.
     """
@@ -221,7 +221,9 @@ def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: 
 
 
 def _pick_sorted(likeliest: Tensor, tokens: Tensor, uniforms: Tensor, *, top_p: float) -> Tensor:
-    """Draw one of `tokens` (b, k) per row. Their probabilities `likeliest` (b, k) must fall."""
+    """Draw one of `tokens` (b, k) per row. Their probabilities `likeliest` (b, k) must be in
+    descending order.
+    """
     before = likeliest.cumsum(dim=-1) - likeliest
     size = (before < top_p).sum(dim=-1)
     rank = _invert(likeliest * (before < top_p), uniforms).minimum(size - 1)
@@ -302,10 +304,10 @@ def _side_by_side(states: Sequence[Any], counts: Sequence[int], *, size: int) ->
 class PrefixStates:
     """Keys and values of the prefixes that prompts share. Each is computed once, alone.
 
-    The prefixes of the last batch are kept, and earlier ones as far as all have at most
-    `most_tokens` tokens. So prompts with equal prefixes should follow each other. A model with
-    another kind of layer state (sliding windows, recurrent layers) computes all tokens of every
-    prompt.
+    The prefixes of the last batch are kept. Earlier prefixes are kept while all prefixes together
+    have at most `most_tokens` tokens. So prompts with equal prefixes should follow each other. A
+    model with another kind of layer state (sliding windows, recurrent layers) computes all tokens
+    of every prompt.
     """
 
     def __init__(self, local: LocalModel, *, most_tokens: int) -> None:

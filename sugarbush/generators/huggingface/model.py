@@ -162,7 +162,7 @@ def _ask_hub(name: str) -> None:
 
 
 def _cannot_load(name: str, error: BaseException) -> str:
-    """Return the message, with the ways to a model if the name is one of the hub."""
+    """Return the message. For a name at the hub, it lists other sources of a model."""
     if Path(name).exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
         return (
             f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Set it "

@@ -26,9 +26,8 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import GeneratorError, StorageError
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
-from sugarbush.generators.openai.batch_jobs import jobs_in
 from sugarbush.generators.openai.endpoint_settings import EndpointSettings
+from sugarbush.generators.openai.submitted_calls import reserved_by_submitted
 from sugarbush.generators.prices import cost_of
 from sugarbush.paths import make_owner_only, open_owner_only
 
@@ -45,8 +44,8 @@ _BYTES_PER_TOKEN = 4.0
 class Paid:
     """One paid call. `cost` is None if the model has no price.
 
-    `cached_prompt_tokens` are those of `prompt_tokens` from the endpoint's prefix cache. Lines of
-    an older journal do not have this number.
+    `cached_prompt_tokens` counts the part of `prompt_tokens` from the endpoint's prefix cache.
+    Lines of an older journal do not have this number.
     """
 
     time: str
@@ -60,7 +59,7 @@ class Paid:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spending:
+class PaidCalls:
     """Totals of paid calls. `unpriced` is the number of calls to models without a price."""
 
     stage: str = ""
@@ -72,7 +71,7 @@ class Spending:
     cost: float = 0.0
     unpriced: int = 0
 
-    def plus(self, paid: Paid) -> Spending:
+    def plus(self, paid: Paid) -> PaidCalls:
         return replace(
             self,
             calls=self.calls + 1,
@@ -109,12 +108,12 @@ def read_journal(path: Path) -> tuple[Paid, ...]:
     return tuple(_Journal(path).new_lines())
 
 
-def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
+def spending_by_batch(paid: Sequence[Paid]) -> tuple[PaidCalls, ...]:
     """Sum the paid calls by stage and batch of requests, in order of the first paid call."""
-    totals: dict[tuple[str, str], Spending] = {}
+    totals: dict[tuple[str, str], PaidCalls] = {}
     for call in paid:
         key = (call.stage, call.what)
-        totals[key] = totals.get(key, Spending(stage=call.stage, what=call.what)).plus(call)
+        totals[key] = totals.get(key, PaidCalls(stage=call.stage, what=call.what)).plus(call)
     return tuple(totals.values())
 
 
@@ -130,10 +129,10 @@ class Meter:
     def __init__(self, state: Path, *, account: str, stage: str, params: EndpointSettings) -> None:
         self.account = account
         self.in_flight = 0
-        self.spent = Spending()
+        self.spent = PaidCalls()
         self._stage, self._params = stage, params
         self._journal = _Journal(journal_path(state, account))
-        self._batches = state / BATCHES
+        self._state = state
         self._reserved_cost = 0.0
         self._batched_calls, self._batched_cost = 0, 0.0
 
@@ -174,9 +173,9 @@ class Meter:
             lock.release()
 
     def count_batches(self) -> None:
-        jobs = [job for job in jobs_in(self._batches) if job.account == self.account]
-        self._batched_calls = sum(len(job.keys) for job in jobs)
-        self._batched_cost = sum(job.worst_cost for job in jobs)
+        self._batched_calls, self._batched_cost = reserved_by_submitted(
+            self._state, account=self.account
+        )
 
     def refresh(self) -> None:
         """Read the calls that other processes have paid."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +49,9 @@ class Call:
     seed: int
     worst_cost: float
     response_format: dict[str, Any] | None = None
+
+
+Receive = Callable[[Call, Completion], None]
 
 
 def read_key(params: EndpointSettings) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from sugarbush.generators.openai.address import is_loopback
+from sugarbush.generators.openai.submitted_calls import has_batch_mode
 from sugarbush.generators.prices import Price
 from sugarbush.settings import NOT_IN_OUTPUT, Section
 
@@ -160,6 +161,11 @@ class EndpointSettings(Section):
         if self.mode is CallMode.BATCH and len(self.base_urls) > 1:
             raise ValueError(
                 "mode=batch needs one base_url. Remove the other addresses, or set mode: direct"
+            )
+        if self.mode is CallMode.BATCH and not has_batch_mode():
+            raise ValueError(
+                "no installed package provides mode=batch (an entry point of the group "
+                "'sugarbush.call_modes'). Install such a package, or set mode: direct"
             )
         if self.max_cost is not None and self.price is None:
             raise ValueError(

@@ -57,8 +57,8 @@ class Endpoint:
     """An open connection to one address, with its limits and its state.
 
     `most_calls` may be in flight at once. Each answer allows one call more, up to `concurrency`. If
-    a call gets no answer in time, too many calls wait in the server's queue. Then half as many are
-    allowed, and one more after every hundred answers, because the cause may have been short.
+    a call gets no answer in time, too many calls wait in the server's queue. Then `most_calls` is
+    halved, and every hundred answers allow one call more, because the cause may be gone.
     """
 
     def __init__(self, client: openai.AsyncOpenAI, params: EndpointSettings) -> None:

@@ -29,15 +29,14 @@ from sugarbush.generators.interface import (
     Request,
     released_requests,
 )
-from sugarbush.generators.openai.batch_api import BatchApi, Receive
-from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
-from sugarbush.generators.openai.batch_jobs import jobs_with
+from sugarbush.generators.openai.batch_mode import batch_mode
 from sugarbush.generators.openai.cost import CapReachedError, Meter
-from sugarbush.generators.openai.endpoint import Call, open_client
+from sugarbush.generators.openai.endpoint import Call, Receive, open_client
 from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
 from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, RejectedError, StopError
 from sugarbush.generators.openai.probe import paid_probe
+from sugarbush.generators.openai.submitted_calls import any_submitted, folder_in
 from sugarbush.generators.prompts import estimate_tokens, render
 from sugarbush.generators.shared_prefixes import shared_prefixes
 from sugarbush.privacy.data_types import Released
@@ -148,7 +147,7 @@ class OpenAiGenerator(Generator):
         return had | fresh, set(fresh)
 
     def _in_flight(self, calls: Iterable[Call]) -> bool:
-        return bool(jobs_with(self._state / BATCHES, [call.key for call in calls]))
+        return any_submitted(self._state, [call.key for call in calls])
 
     def _asked_for(
         self, calls: list[Call], cache: AnswerCache, what: str, *, send: bool | None = None
@@ -207,16 +206,16 @@ class OpenAiGenerator(Generator):
         self, calls: list[Call], cache: AnswerCache, receive: Receive, *, send: bool
     ) -> None:
         async with open_client(self._params) as client:
-            api = BatchApi(
+            files = batch_mode().open(
                 client=client,
                 params=self._params,
                 meter=self._meter,
                 is_cached=lambda key: cache.get(key) is not None,
                 receive=receive,
-                folder=self._state / BATCHES,
+                folder=folder_in(self._state),
                 say=self._say,
             )
-            await (api.ask(calls) if send else api.collect(calls))
+            await (files.ask(calls) if send else files.collect(calls))
 
     def _prompts(self, requests: tuple[Request, ...], what: str) -> dict[int, str]:
         prompts = fitting_prompts(requests, self._rendered, what=what, say=self._say)
@@ -265,8 +264,8 @@ def _response_format(shape: Shape | None) -> dict[str, Any] | None:
 def _by_prefix(calls: Sequence[Call]) -> list[Call]:
     """Sort the calls for an endpoint that caches the beginnings of prompts.
 
-    One call of each group with a common beginning comes first. So the endpoint has this beginning
-    before the other calls of the group, which follow each other.
+    First one call of each group with a common beginning, then the rest of each group. So the
+    endpoint has the beginning in its cache before the rest of the group.
     """
     prefixes = shared_prefixes([call.prompt for call in calls])
     order = sorted(range(len(calls)), key=lambda i: (prefixes[i].leader != i, prefixes[i].leader))
@@ -331,7 +330,7 @@ class _Workers:
     async def _complete(self, call: Call) -> Completion:
         """Send the JSON Schema until an endpoint refuses it, and then only the prompt.
 
-        Until one call has shown whether it is accepted, the other calls wait.
+        The other calls wait until one call has shown whether an endpoint accepts the schema.
         """
         plain = replace(call, response_format=None)
         if call.response_format is None:

@@ -22,6 +22,7 @@ from tenacity import stop_after_attempt, stop_before_delay
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
+from sugarbush.generators.openai.batch_mode import batch_mode
 from sugarbush.generators.openai.cost import Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, complete, open_client
 from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
@@ -36,7 +37,6 @@ from sugarbush.generators.openai.failures import (
 _TOKENS = 16  # a cheap limit that is enough for a reasoning model
 _ATTEMPTS = 3  # a server that has just failed may close the connection of the next call
 _QUESTION = "Answer with the word ready."
-_NO_SUCH_PATH = {404, 405, 501}
 # Servers use these names for the context length in their lists of models.
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window")
 
@@ -126,7 +126,7 @@ async def probe(
             "this number"
         )
     if params.mode is CallMode.BATCH:
-        await _require_batch_api(client, params)
+        await batch_mode().require_endpoint(client, params)
     if offer.context_tokens is not None or not longest:
         question, limit = _QUESTION, min(_TOKENS, params.max_tokens)
     else:
@@ -154,20 +154,6 @@ async def _ask(
         raise StopError(_not_found(error, params, offer)) from None
     except FAULTS as error:
         raise StopError(explain(error, params)) from None
-
-
-async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-    """Raise ParamsError if the endpoint has no Batch API. Ignore all other failures."""
-    try:
-        await client.get("/batches?limit=1", cast_to=httpx2.Response)
-    except openai.APIStatusError as error:
-        if error.status_code in _NO_SUCH_PATH:
-            raise ParamsError(
-                f"params.yaml: {params.setting}.mode=batch, but {params.address} has no Batch API "
-                f"(status {error.status_code}). Set `mode: direct`"
-            ) from None
-    except FAULTS:
-        return
 
 
 async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer:

@@ -24,7 +24,7 @@ from sugarbush.attributes.donated import codes_of, read_donated_codes
 from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
-    Records,
+    PreparedRecords,
     code_type,
     digest_of_file,
     write_stamp,
@@ -63,7 +63,7 @@ def run(project: Project) -> None:
 
     smallest = code_type(schema.domain.values())
 
-    def extract(records: Records) -> NDArray[Any]:
+    def extract(records: PreparedRecords) -> NDArray[Any]:
         codes = codes_of(
             records,
             schema=schema,

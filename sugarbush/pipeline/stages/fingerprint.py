@@ -20,35 +20,28 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files, digest_of_source
 from sugarbush.data.remote import Database, source_of
 from sugarbush.evaluation.first_look import NAMES as LOOK
 from sugarbush.evolution.starts import LABELS, METADATA
-from sugarbush.paths import atomic_file, reading
+from sugarbush.paths import atomic_file
 from sugarbush.pipeline.code import code_digest
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.plan import measured_requests, requests_of_figures
+from sugarbush.pipeline.plan import requests_of_figures, store_plan
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
-from sugarbush.privacy.results import digest_of
-from sugarbush.release.folders import charges_of_releases
+from sugarbush.release.card_state import has_old_card
+from sugarbush.report.card import CARD_FILE
 from sugarbush.run.choices import wants_new_draw
 from sugarbush.run.context import Project
-from sugarbush.run.ledgers import profile_charges
 from sugarbush.run.records import key_of, private_store, snapshots_of
 from sugarbush.settings import Section
 
 NAME = "fingerprint"
-CARD = "release_card.json"
-ROUNDING = 1e-6  # another processor may compute an epsilon that differs by less
-_SHOW_THE_CARD = (CARD, "release_card.md", "release_card.html", "index.html")
 
 
 def run(project: Project, *, only_look: bool = False) -> None:
@@ -88,9 +81,9 @@ def run(project: Project, *, only_look: bool = False) -> None:
     with atomic_file(project.roots.stamps / "settings.json", public=True) as path:
         path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
     forget_digests_without_files(project)
-    if not only_look and has_old_card(project):
+    if not only_look and has_old_card(project.roots, settings.privacy, project.ledger()):
         # without a card, DVC writes the report again
-        (project.roots.published / CARD).unlink(missing_ok=True)
+        (project.roots.published / CARD_FILE).unlink(missing_ok=True)
 
 
 def _warn_of_another_project(project: Project) -> None:
@@ -115,61 +108,6 @@ def _say_if_code_changed(base: Path) -> None:
             "charge again only if one of their inputs comes out differently",
             flush=True,
         )
-
-
-def has_old_card(project: Project) -> bool:
-    """Return whether a public file shows a card of another state of the ledger, or of another
-    ledger, or a card without a charge of a released folder. The totals on such a card may be too
-    small. The times of the files say nothing: DVC and git restore old files with new times."""
-    head, folder = project.ledger().head(), project.roots.published
-    shown = {
-        name: path.read_text("utf-8", "replace")
-        for name in _SHOW_THE_CARD
-        if (path := folder / name).exists()
-    }
-    charges = charges_of_releases(project.roots, project.settings.privacy)
-    lacks_charge = CARD in shown and any(
-        f'"id": "{i}"' not in shown[CARD] and f'"id": {i},' not in shown[CARD] for i in charges
-    )
-    return lacks_charge or any(head not in text for text in shown.values())
-
-
-def states_too_little(project: Project) -> bool:
-    """Return whether the card in reports/public states a smaller epsilon than the ledger gives.
-
-    An earlier version may have counted less, or somebody changed the file. Computing the total may
-    take seconds.
-    """
-    from sugarbush.pipeline.own_charges import spending_of_project  # slow
-
-    path = project.roots.published / CARD
-    spending = spending_of_project(project) if path.exists() else None
-    if spending is None:
-        return False
-    with reading(path, advice="Write it again with: sugarbush run"):
-        card = json.loads(path.read_text(encoding="utf-8"))
-        stated = float(card["promise"]["epsilon"]), float(card["budget"]["dataset_total_epsilon"])
-    computed = spending.epsilon, spending.total
-    return any(
-        not own >= exact * (1 - ROUNDING) for own, exact in zip(stated, computed, strict=True)
-    )
-
-
-def old_card_notice(project: Project) -> str | None:
-    """Return a warning if the totals on the card may be too small, or None."""
-    ledger = project.ledger()
-    is_here = ledger.path.exists()
-    if not has_old_card(project) and not (is_here and states_too_little(project)):
-        return None
-    if is_here:
-        return (
-            "this card is older than the ledger or belongs to another ledger, so its totals may be "
-            "too small. For a new card, run: sugarbush run"
-        )
-    return (
-        f"the ledger of dataset '{ledger.dataset}' is not on this machine, so it is unknown "
-        "whether this card counts all charges"
-    )
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:
@@ -225,33 +163,8 @@ def _selections(sections: Iterable[Section]) -> bytes:
 
 
 def _plan(project: Project) -> dict[str, Any]:
-    """Return the planned noise: a list for stage synthesize_metadata, and a list for each method.
-
-    The last plan is stored in `.cache`, because planning takes most of the time of a run without
-    changes. The stored plan only decides which stages are stale. A stage that draws noise computes
-    its own plan.
-    """
-    key = digest_of(
-        privacy=project.settings.privacy.model_dump(mode="json"),
-        requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
-        methods={method.name: method.output_settings() for method in project.settings.chosen},
-        measured=[asdict(request) for request in measured_requests(project)],
-        profile=profile_charges(project),
-        code=code_digest(),
-        library=version("dp-accounting"),
-    )
-    file = project.base / ".cache" / "plan.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):  # no plan is stored
-        if (kept := json.loads(file.read_text()))["key"] == key:
-            return cast(dict[str, Any], kept["plan"])
-    plan = _computed_plan(project)
-    with atomic_file(file) as path:
-        path.write_text(json.dumps({"key": key, "plan": plan}))
-    return plan
-
-
-def _computed_plan(project: Project) -> dict[str, Any]:
-    plan = project.plan
+    """Return the planned noise of each stage that draws noise."""
+    plan = store_plan(project)
     shared = [_allocation(plan, name) for name in (METADATA, LABELS)]
     by_method = {
         method.name: [

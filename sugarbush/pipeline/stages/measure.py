@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
 from sugarbush.quality.measure import STAGE, measure
-from sugarbush.release.figures import FILE, MeasuredRelease
+from sugarbush.release.figures import MeasuredRelease
 from sugarbush.release.folders import (
+    FIGURES,
     final_folder,
     load_labels,
     read_ledger_ids,
@@ -42,7 +43,7 @@ def run(project: Project) -> None:
     releases = releases_of(project)
     figures = measure(project, releases, forced=wants_new_draw())
     with atomic_directory(project.roots.released / "figures") as folder:
-        (folder / FILE).write_text(figures.to_json(), encoding="utf-8")
+        (folder / FIGURES).write_text(figures.to_json(), encoding="utf-8")
         write_release(
             folder,
             stage=STAGE,

@@ -41,7 +41,7 @@ from sugarbush.training.device import open_device
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.data import examples_of, plain_examples
 from sugarbush.training.dpsgd.language_modelling import Example, perplexity
-from sugarbush.training.dpsgd.ordinary import train_on_public
+from sugarbush.training.dpsgd.ordinary import OrdinaryTraining, train_on_public
 from sugarbush.training.dpsgd.settings import TINY, PretrainSettings, TrainingSettings
 from sugarbush.training.dpsgd.train import Decay, Learning
 
@@ -138,16 +138,18 @@ def _trained(
     train_on_public(
         model,
         examples,
-        learning=Learning(
-            learning_rate=_LEARNING_RATE,
-            decay=Decay.LINEAR,
-            warmup_steps=20,
-            weight_decay=0.01,
+        training=OrdinaryTraining(
+            learning=Learning(
+                learning_rate=_LEARNING_RATE,
+                decay=Decay.LINEAR,
+                warmup_steps=20,
+                weight_decay=0.01,
+            ),
+            epochs=settings.epochs,
+            batch_size=_BATCH_SIZE,
+            micro_batch_tokens=_MICRO_BATCH_TOKENS,
+            bfloat16=device.type == "cuda",
         ),
-        epochs=settings.epochs,
-        batch_size=_BATCH_SIZE,
-        micro_batch_tokens=_MICRO_BATCH_TOKENS,
-        bfloat16=device.type == "cuda",
         seed=seed,
         report=_say,
     )

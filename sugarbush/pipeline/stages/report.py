@@ -11,7 +11,7 @@ Spends   nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,59 +20,44 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.attributes.agreement import Agreement
-from sugarbush.attributes.reader import Labels
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.interface import read_values
-from sugarbush.evolution.parts import Lineage, Scored
-from sugarbush.evolution.population import NO_PARENT, Population, load_population
-from sugarbush.generators.interface import Embed, Usage
-from sugarbush.generators.prices import cost_of
+from sugarbush.evolution.population import load_population
 from sugarbush.methods.interface import Method
-from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
-from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
+from sugarbush.paths import atomic_directory, atomic_file, make_private, require
+from sugarbush.pipeline.dp_table import counts_of
 from sugarbush.pipeline.graph import stage_named
-from sugarbush.pipeline.own_charges import own_charges
-from sugarbush.pipeline.release_facts import release_facts, text_counts
+from sugarbush.pipeline.page_data import public_data
 from sugarbush.pipeline.stages.measure import releases_of
-from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.quality.judge import FILE as VERDICTS
 from sugarbush.quality.judge import judge
-from sugarbush.quality.public_quality import quality_of, require_same_texts
+from sugarbush.quality.public_quality import require_same_texts
 from sugarbush.registry import METHODS, plugin_names
 from sugarbush.release.columns import typed_table
-from sugarbush.release.figures import given_labels, given_lines, read_figures
+from sugarbush.release.figures import given_lines
 from sugarbush.release.folders import (
-    donated_frame,
     final_folder,
-    first_folder,
     methods_of_releases,
-    read_ledger_ids,
-    read_lineage,
-    read_metadata,
     read_release,
 )
-from sugarbush.report.card import card_files, release_card
+from sugarbush.release.own_charges import own_charges
+from sugarbush.release.store import FolderRun, MethodTexts
+from sugarbush.report.card_files import card_files
+from sugarbush.report.card_values import release_card
 from sugarbush.report.downloads import LINES, PARQUET, downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
+from sugarbush.report.json_fields import json_number
 from sugarbush.report.model import (
-    EmbeddingMap,
     InternalData,
-    MethodData,
     PublicData,
-    RoundData,
-    ScoredData,
-    Spend,
-    SyntheticText,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.tables import (
     survivors_table,
     synthetic_projection,
     votes_table,
-    with_ancestors,
 )
 from sugarbush.report.verdict import Verdict
 from sugarbush.run.context import Project
@@ -80,129 +65,15 @@ from sugarbush.run.records import private_store
 from sugarbush.run.tools import label_reader
 
 NAME = "report"
-MOST_SHOWN = 5000  # texts per method on the pages; 5,000 texts of 100 words need about 4 MB
-
-
-def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
-    """Load the agreement between extracted attributes and the labels of the donated examples."""
-    folder = require(roots.public / "donated", left_by="extract_metadata")
-    rows = json.loads((folder / "agreement.json").read_text())
-    return tuple(Agreement(**row) for row in rows)
-
-
-def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
-    """Collect a method's rounds, its final texts with their lineage, and their cost."""
-    schema, folder = project.schema, final_folder(project.roots, method)
-    ids = read_ledger_ids(folder)
-    lineage, labels = read_lineage(folder, schema), given_labels(folder)
-    final, rounds = lineage.final, lineage.rounds
-    texts = _texts(lineage, labels, MOST_SHOWN)
-    return MethodData(
-        name=method.name,
-        final_texts=len(final),
-        written_afterwards=text_counts(lineage)["written_afterwards"],
-        asked=Released(counts_of(final.codes, schema), ids),
-        labels=Released(labels.attributes, ids),
-        verdict=_verdict(project, method, lineage, labels, ids=ids),
-        texts=Released(texts, ids),
-        rounds=tuple(
-            RoundData(**vars(_scored_data(each)), number=each.number, survivors=each.survivors)
-            for each in rounds
-        ),
-        scored=None if lineage.scored is None else _scored_data(lineage.scored),
-        spends=tuple(_spends(project, method)),
-        map=Released(_map(final, encode), ids) if len(final) > 1 else None,
-    )
-
-
-def _scored_data(scored: Scored) -> ScoredData:
-    assert scored.stddev is not None
-    return ScoredData(
-        name=scored.name,
-        votes=scored.scores.map(lambda scores: scores / scored.unit),
-        stddev=scored.stddev / scored.unit,
-        written=scored.population.rounds,
-    )
-
-
-def _verdict(
-    project: Project, method: Method, lineage: Lineage, labels: Labels, *, ids: Sequence[str]
-) -> Released[Verdict]:
-    metadata, figures = read_metadata(project.roots), read_figures(project.roots)
-    verdict = judge(
-        lineage,
-        labels,
-        reader=label_reader(project, metadata, method),
-        wanted=project.settings.release.size(metadata.count),
-        measured=() if figures is None else figures.by_method.get(method.name, ()),
-        look=project.look,
-    )
-    looked = () if project.look is None else project.look.ledger_ids
-    measured = () if figures is None else figures.ledger_ids
-    return Released(verdict, tuple(dict.fromkeys((*ids, *measured, *looked))))
-
-
-def _map(final: Population, encode: Embed) -> EmbeddingMap:
-    """Project the final texts to two dimensions. The axes are computed from these texts."""
-    embeddings = encode(final.texts)
-    return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
-
-
-def _texts(lineage: Lineage, labels: Labels, limit: int) -> tuple[SyntheticText, ...]:
-    """Return the first `limit` final texts with the values that were read from them, and all their
-    ancestors with the values that were requested."""
-    final, rounds = lineage.final, lineage.rounds
-    votes = {} if lineage.last is None else _votes(lineage.last)
-    read = replace(final, codes=labels.given_codes).take(np.arange(min(limit, len(final))))
-    candidates = [text for each in reversed(rounds) for text in _described(each.population, {})]
-    return with_ancestors(tuple(_described(read, votes)), candidates)
-
-
-def _described(population: Population, votes: dict[int, int]) -> Iterator[SyntheticText]:
-    for place, text in enumerate(population.texts):
-        own, parent = int(population.ids[place]), int(population.parents[place])
-        yield SyntheticText(
-            id=own,
-            text=text,
-            codes=tuple(int(c) for c in population.codes[place]),
-            round=int(population.rounds[place]),
-            parent=None if parent == NO_PARENT else parent,
-            votes=votes.get(own),
-            examples=population.examples[place],
-        )
-
-
-def _votes(last: Scored) -> dict[int, int]:
-    """Return noisy votes by candidate id. A stored score is `unit` times one vote."""
-    scores = zip(last.population.ids, last.scores.value, strict=True)
-    return {int(i): round(score / last.unit) for i, score in scores}
-
-
-def _spends(project: Project, method: Method) -> Iterator[Spend]:
-    folder = final_folder(project.roots, method)
-    steps = json.loads((folder / "usage.json").read_text())
-    first = first_folder(project.roots, method)
-    if first is not None:
-        steps = {"first candidates": json.loads((first / "usage.json").read_text()), **steps}
-    price = project.settings.generator.chosen.price if method.facts.asks_generator else None
-    for name, fields in steps.items():
-        usage = Usage(**fields)
-        cost = cost_of(
-            price,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            cached_prompt_tokens=usage.cached_prompt_tokens,
-        )
-        yield Spend(step=name.replace("_", " "), usage=usage, cost=cost)
 
 
 def public_metrics(data: PublicData) -> dict[str, Any]:
     """Return the values for `dvc metrics`. All values are released."""
     card = release_card(data.release)
     found: dict[str, Any] = {
-        "epsilon": card["promise"]["epsilon"],
-        "epsilon_of_this_run": card["promise"]["epsilon_of_this_run"],
-        "dataset_total_epsilon": card["budget"]["dataset_total_epsilon"],
+        "epsilon": json_number(card.promise.epsilon),
+        "epsilon_of_this_run": json_number(card.promise.epsilon_of_this_run),
+        "dataset_total_epsilon": json_number(card.budget.dataset_total_epsilon),
     }
     for method in data.methods:
         usage = [spend.usage for spend in method.spends]
@@ -274,46 +145,40 @@ def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float
     return found
 
 
-def public_data(project: Project) -> PublicData:
-    """Collect everything that the card and the public page show."""
-    encode = project.inputs.encoder(private=False).encode
+def page_data(project: Project) -> PublicData:
+    """Collect everything that the card and the public page show, from the project's folders."""
+    released = FolderRun(project.roots, project.schema)
     folders = [project.roots.released / "metadata"]
     folders += [final_folder(project.roots, method) for method in project.settings.released]
     for folder in folders:
         _require_same_bounds(folder, project.settings.privacy)
-    donated = tuple(donated_frame(project.roots)["text"])
-    table = dp_table_of(project.base)
-    figures, metadata = read_figures(project.roots), read_metadata(project.roots)
+    figures, metadata = released.figures(), released.metadata().values
     if figures is not None:
         require_same_texts(figures, releases_of(project))
-    return PublicData(
-        release=release_facts(
-            project.settings,
-            project.schema,
-            ledger=project.ledger(),
-            ledger_ids=own_charges(project),
-            donated=len(donated),
-            engine=None if table is None else table.engine,
-            plan=project.plan,
-            texts={m.name: _text_counts(project, m) for m in project.settings.released},
-            earlier=_methods_of_earlier_runs(project),
-            quality=quality_of(
-                project.settings,
-                project.schema,
-                figures,
-                labels={
-                    method.name: given_labels(final_folder(project.roots, method))
-                    for method in project.settings.released
-                },
-                counts=metadata.counts_of(project.schema),
-            ),
+
+    def verdict(method: Method, texts: MethodTexts) -> Verdict:
+        return judge(
+            texts.lineage,
+            texts.labels,
+            reader=label_reader(project, metadata, method),
+            wanted=project.settings.release.size(metadata.count),
+            measured=() if figures is None else figures.by_method.get(method.name, ()),
+            look=project.look,
+        )
+
+    return public_data(
+        released,
+        settings=project.settings,
+        schema=project.schema,
+        ledger=project.ledger(),
+        ledger_ids=own_charges(
+            project.roots, project.settings.released, project.ledger(rehearse=False)
         ),
-        methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
-        metadata=dp_counts_of(project.base, project.schema),
-        table=table,
-        agreements=agreements_of(project.roots),
-        donated=donated,
-        downloads=downloads_beside([m.name for m in project.settings.released]),
+        plan=project.plan,
+        looked=() if project.look is None else project.look.ledger_ids,
+        encode=project.inputs.encoder(private=False).encode,
+        verdict=verdict,
+        earlier=_methods_of_earlier_runs(project),
     )
 
 
@@ -336,24 +201,19 @@ def _methods_of_earlier_runs(project: Project) -> list[Method]:
     return [settings.method(name) for name in plugin_names(METHODS) if name in names]
 
 
-def _text_counts(project: Project, method: Method) -> dict[str, int]:
-    folder = final_folder(project.roots, method)
-    return text_counts(read_lineage(folder, project.schema))
-
-
 def run(project: Project) -> None:
     """Write the card and both pages if a method has released texts."""
     roots = project.roots
     if not project.settings.released:
         stage_named(NAME).skip(project.base)
         return
-    data = public_data(project)
+    data = page_data(project)
     card = release_card(data.release)
     with atomic_directory(roots.published) as folder:
         for name, content in card_files(card).items():
             (folder / name).write_text(content, encoding="utf-8")
         (folder / "index.html").write_text(render_public_page(data), encoding="utf-8")
-        verdicts = {m.name: m.verdict.value.as_dict() for m in data.methods if m.verdict}
+        verdicts = {m.name: m.verdict.value.to_json() for m in data.methods if m.verdict}
         (folder / VERDICTS).write_text(json.dumps(verdicts, indent=1, allow_nan=False) + "\n")
         (folder / "metrics.json").write_text(
             json.dumps(public_metrics(data), indent=1, allow_nan=False) + "\n"

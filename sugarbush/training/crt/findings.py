@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-DEFAULT_DETECTORS = ("regex", "learned")
-DESCRIPTION = "redactor.json"  # name of a file in the folder of a trained redactor
+LEARNED = "learned"  # the detector that is trained at its first use, by a plug-in
+DEFAULT_DETECTORS = ("regex", LEARNED)
+DESCRIPTION = "redactor.json"  # a folder with this file is opened by the plug-in `learned`
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +37,25 @@ class PublicPolicy(Protocol):
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
         """Return, for each text, whether it contains no possible secret."""
+
+
+class ClassifierDetector(Detector, PublicPolicy, Protocol):
+    """A detector that is also a conservative policy."""
+
+
+class DetectorPlugin(Protocol):
+    """A detector of an installed package, in the entry-point group `sugarbush.detectors`.
+
+    The name of the entry point is the name of the detector in settings. The entry point is a class
+    without arguments. Its import must be quick.
+    """
+
+    @property
+    def packages(self) -> tuple[tuple[str, str], ...]:
+        """The extra of Sugarbush and the package, for each optional package that is needed."""
+
+    def open(self) -> ClassifierDetector:
+        """Open the detector."""
+
+    def open_folder(self, folder: Path) -> ClassifierDetector:
+        """Open a trained detector in a folder. Only the plug-in `learned` is asked."""

@@ -5,28 +5,48 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sugarbush.errors import ParamsError
 from sugarbush.extras import require_extra
-from sugarbush.training.crt.findings import DESCRIPTION, Detector, PublicPolicy
+from sugarbush.registry import DETECTORS, load_plugin, plugin_names
+from sugarbush.training.crt.findings import (
+    DESCRIPTION,
+    LEARNED,
+    ClassifierDetector,
+    Detector,
+    DetectorPlugin,
+    PublicPolicy,
+)
 from sugarbush.training.crt.patterns import PATTERNS, WEAK, PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
 
-if TYPE_CHECKING:
-    from sugarbush.training.crt.token_classifier import TokenClassifier
-
-REGEX, LEARNED, PRESIDIO, SPACY = "regex", "learned", "presidio", "spacy"
+REGEX, PRESIDIO, SPACY = "regex", "presidio", "spacy"
 INSTALLED = "installed"
 PLAIN_WORDS = "plain_words"
-_DETECTORS = (REGEX, LEARNED, PRESIDIO, f"{SPACY}:<pipeline>", INSTALLED)
+_OF_OTHER_PACKAGES = (PRESIDIO, f"{SPACY}:<pipeline>", INSTALLED)
+
+
+def require_learned(names: Sequence[str]) -> None:
+    """Raise ParamsError if `learned` is among the names and no installed package provides it."""
+    if LEARNED in names and LEARNED not in plugin_names(DETECTORS):
+        raise ParamsError(
+            f"detectors: no installed package provides the detector '{LEARNED}' (an entry point of "
+            f"the group '{DETECTORS}'). Install such a package, or choose other detectors, such as "
+            f"detectors: [{REGEX}]"
+        )
 
 
 def extras_of(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the extras and optional packages that the detectors need."""
-    packages = {LEARNED: "faker", PRESIDIO: "presidio_analyzer"}
-    found = ["spacy" if name.startswith(f"{SPACY}:") else packages.get(name) for name in names]
-    return tuple(("redaction", package) for package in found if package is not None)
+    return tuple(needed for name in names for needed in _packages_of(name))
+
+
+def _packages_of(name: str) -> tuple[tuple[str, str], ...]:
+    if name in plugin_names(DETECTORS):
+        return _plugin(name).packages
+    if name == PRESIDIO:
+        return (("redaction", "presidio_analyzer"),)
+    return (("redaction", "spacy"),) if name.startswith(f"{SPACY}:") else ()
 
 
 def require_packages_of(names: Sequence[str]) -> None:
@@ -38,14 +58,15 @@ def require_packages_of(names: Sequence[str]) -> None:
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """Make a policy of one or more detectors.
 
-    A name is `regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, or a token
-    classification model by name or path. `learned` is the redactor of the default recipe. Sugarbush
-    trains this redactor at its first use. `installed` means every detector of Presidio and spaCy
-    that is installed. With `learned` or the folder of a tuned redactor, `regex` omits its weak
-    patterns. Raises ParamsError if `names` is empty or contains an unknown name.
+    A name is `regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, the detector of
+    another package, or a token classification model by name or path. `learned` is the redactor of
+    the default recipe. Sugarbush trains this redactor at its first use. `installed` means every
+    detector of Presidio and spaCy that is installed. With `learned` or the folder of a tuned
+    redactor, `regex` omits its weak patterns. Raises ParamsError if `names` is empty or contains an
+    unknown name, or if no installed package provides `learned`.
     """
     for name in names:  # all of them before `learned`, whose first use takes minutes
-        _require_known(name, _DETECTORS)
+        _require_known(name, (REGEX, *plugin_names(DETECTORS), *_OF_OTHER_PACKAGES))
     require_packages_of(names)
     detectors = [detector for name in names for detector in _detectors(name)]
     if any(hasattr(detector, "trained_on") for detector in detectors):
@@ -57,14 +78,14 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
 def make_public_policy(name: str | None) -> PublicPolicy | None:
     """Make the conservative policy called `name`. Returns None if `name` is None.
 
-    A name is `plain_words`, `learned`, or a token classification model by name or path. Raises
-    ParamsError for an unknown name.
+    A name is `plain_words`, `learned`, the detector of another package, or a token classification
+    model by name or path. Raises ParamsError for an unknown name.
     """
     if name is None:
         return None
     if name == PLAIN_WORDS:
         return PlainWords()
-    _require_known(name, (PLAIN_WORDS, LEARNED))
+    _require_known(name, (PLAIN_WORDS, *plugin_names(DETECTORS)))
     return _classifier(name)
 
 
@@ -73,6 +94,7 @@ def _require_known(name: str, choices: Sequence[str]) -> None:
 
     The name of a model on a hub contains its owner: `owner/model`.
     """
+    require_learned([name])
     if name in choices or "/" in name or name.startswith(f"{SPACY}:") or Path(name).exists():
         return
     if "," in name:
@@ -93,18 +115,20 @@ def _detectors(name: str) -> list[Detector]:
     return [_classifier(name)]
 
 
-def _classifier(name: str) -> TokenClassifier:
-    if name == LEARNED:
-        from sugarbush.redactor.cache import default_redactor
-
-        return default_redactor()
-    from sugarbush.redactor.detector import LearnedDetector
-
+def _classifier(name: str) -> ClassifierDetector:
+    if name in plugin_names(DETECTORS):
+        return _plugin(name).open()
     if (Path(name) / DESCRIPTION).exists():
-        return LearnedDetector(Path(name))
+        require_learned([LEARNED])
+        return _plugin(LEARNED).open_folder(Path(name))
     from sugarbush.training.crt.token_classifier import TokenClassifier
 
     return TokenClassifier(name)
+
+
+def _plugin(name: str) -> DetectorPlugin:
+    plugin: DetectorPlugin = load_plugin(DETECTORS, name)()
+    return plugin
 
 
 def _of_other_packages(name: str) -> list[Detector]:

@@ -24,8 +24,8 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.language_modelling import Example
-from sugarbush.training.dpsgd.ordinary import train_on_public
-from sugarbush.training.dpsgd.train import Learning, Mechanism, Performance, train
+from sugarbush.training.dpsgd.ordinary import OrdinaryTraining, train_on_public
+from sugarbush.training.dpsgd.train import Learning, Training, train
 
 Units = Private[Sequence[Example]]
 
@@ -49,20 +49,19 @@ def train_by_crt(
     *,
     public: Units,
     private: Units,
-    mechanism: Mechanism,
-    learning: Learning,
+    training: Training,
     public_pass: PublicPass,
-    performance: Performance,
     probe: Sequence[Example],
     checkpoints: Checkpoints,
     session: PrivacySession,
 ) -> Released[nn.Module]:
     """Train `model` in place by CRT, or continue the run in `checkpoints`.
 
-    `mechanism` is the DP-SGD over the private part, under REPLACE_ONE. Without a public part and
+    `training` is the DP-SGD over the private part, under REPLACE_ONE. Without a public part and
     rehearsal, the training is DP-SGD alone. Raises PrivacyError without a private part, because
     nothing would be protected.
     """
+    mechanism = training.mechanism
     if mechanism.relation is not Relation.REPLACE_ONE:
         raise InvariantError(
             "CRT needs the relation REPLACE_ONE, because confidentiality replaces a secret"
@@ -80,20 +79,20 @@ def train_by_crt(
             train_on_public(
                 model,
                 examples,
-                learning=public_pass.learning,
-                epochs=1,
-                batch_size=public_pass.batch_size,
-                micro_batch_tokens=performance.micro_batch_tokens,
-                bfloat16=False,
+                training=OrdinaryTraining(
+                    learning=public_pass.learning,
+                    epochs=1,
+                    batch_size=public_pass.batch_size,
+                    micro_batch_tokens=training.performance.micro_batch_tokens,
+                    bfloat16=False,
+                ),
                 seed=seed_of(public_pass.seed, "epoch", step // epoch_steps),
             )
 
     return train(
         model,
         private,
-        mechanism=mechanism,
-        learning=learning,
-        performance=performance,
+        training=training,
         probe=probe,
         checkpoints=checkpoints,
         session=session,

@@ -254,8 +254,9 @@ class PerRecordClipper:
 
 @contextmanager
 def in_bfloat16(device: str) -> Iterator[None]:
-    """Run forward passes on `device` in bfloat16, by operations whose result for a record does not
-    depend on the time or the order of their threads."""
+    """Run forward passes on `device` in bfloat16, by operations with results that do not depend on
+    the time or the order of their threads.
+    """
     reduced = torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     try:

@@ -45,10 +45,9 @@ def generate(
     max_length: int,
     after_end: bool = False,
     attempts: int = ATTEMPTS,
-    batch_size: int = BATCH,
 ) -> Released[Generation]:
     """Write one text after each of `prompts`, in their order. Calls with equal seeds return equal
-    texts. At most `batch_size` texts are written at once.
+    texts. At most `BATCH` texts are written at once.
 
     `max_length` is in tokens, including the tokens of the prompt. Prompts are plain text. With
     `after_end`, the end token comes before each prompt, and a prompt may be empty. A text is
@@ -60,7 +59,7 @@ def generate(
     for attempt in range(attempts):
         missing = [index for index, text in enumerate(texts) if not text]
         redrawn += len(missing) if attempt else 0
-        for number, batch in enumerate(_batches(missing, prompts.value, tokenizer, batch_size)):
+        for number, batch in enumerate(_batches(missing, prompts.value, tokenizer)):
             drawn = _continue(
                 model.value,
                 [prompts.value[index] for index in batch],
@@ -83,9 +82,7 @@ def generate(
     return Released(generation, merge_ids(model, prompts))
 
 
-def _batches(
-    indices: Sequence[int], prompts: Sequence[str], tokenizer: Any, batch_size: int
-) -> Iterator[list[int]]:
+def _batches(indices: Sequence[int], prompts: Sequence[str], tokenizer: Any) -> Iterator[list[int]]:
     """Yield batches of indices. All prompts of a batch have the same length, so that no prompt
     needs padding."""
     by_length: dict[int, list[int]] = defaultdict(list)
@@ -95,8 +92,8 @@ def _batches(
         by_length[lengths[prompts[index]]].append(index)
     for length in sorted(by_length):
         alike = by_length[length]
-        for start in range(0, len(alike), batch_size):
-            yield alike[start : start + batch_size]
+        for start in range(0, len(alike), BATCH):
+            yield alike[start : start + BATCH]
 
 
 @torch.inference_mode()

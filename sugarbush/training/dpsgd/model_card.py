@@ -31,7 +31,7 @@ def model_card(
     """Return the card as plain values for JSON. An infinite epsilon is the text "infinity".
 
     `steps_taken` is below `mechanism.steps` if crashes lost more steps than may be repeated.
-    The own charges of `spending` are those of the training and all that it may depend on: the
+    The charges `own` of `spending` are those of the training and of all that it may depend on: the
     profiles of the dataset and the DP table. Their results may decide the rate, the number of steps
     and the noise. `mechanism.charge` covers every result. The first epsilon counts all charges of
     the dataset, because this model may be chosen among several results.

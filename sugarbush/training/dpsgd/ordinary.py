@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -18,15 +19,25 @@ from sugarbush.training.dpsgd.sampling import micro_batches
 from sugarbush.training.dpsgd.train import Learning
 
 
+@dataclass(frozen=True, kw_only=True)
+class OrdinaryTraining:
+    """A training without noise, in batches of `batch_size` examples.
+
+    `micro_batch_tokens` are computed at once. With `bfloat16`, the passes run in bfloat16.
+    """
+
+    learning: Learning
+    epochs: float
+    batch_size: int
+    micro_batch_tokens: int
+    bfloat16: bool = False
+
+
 def train_on_public(
     model: nn.Module,
     examples: Sequence[Example],
     *,
-    learning: Learning,
-    epochs: float,
-    batch_size: int,
-    micro_batch_tokens: int,
-    bfloat16: bool,
+    training: OrdinaryTraining,
     seed: int,
     report: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> None:
@@ -36,11 +47,12 @@ def train_on_public(
     depends on `seed`. After a step, `report` receives the step, the number of steps, and the
     batch's loss in nats per token.
     """
+    learning, capacity = training.learning, training.micro_batch_tokens
     optimizer = learning.optimizer(model)
-    steps = max(1, round(epochs * len(examples) / batch_size))
+    steps = max(1, round(training.epochs * len(examples) / training.batch_size))
     model.train()
     device = next(model.parameters()).device
-    batches = zip(range(steps), _shuffled(examples, batch_size, seed), strict=False)
+    batches = zip(range(steps), _shuffled(examples, training.batch_size, seed), strict=False)
     for step, batch in with_progress(batches, steps, what="training", private=True):
         for group in optimizer.param_groups:
             group["lr"] = learning.rate_at(step, steps=steps)
@@ -48,11 +60,11 @@ def train_on_public(
         predicted = sum(len(e.tokens) - max(1, e.prompt_length) for e in batch)
         total = 0.0
         for part in micro_batches(
-            batch, size_of=lambda example: len(example.tokens), capacity=micro_batch_tokens
+            batch, size_of=lambda example: len(example.tokens), capacity=capacity
         ):
-            with enough_memory(device, setting="micro_batch_tokens", value=micro_batch_tokens):
+            with enough_memory(device, setting="micro_batch_tokens", value=capacity):
                 padded = pad_together(part).to(device)
-                with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+                with torch.autocast(device.type, torch.bfloat16, enabled=training.bfloat16):
                     sums, _ = token_losses(model, padded)
                 loss = sums.sum() / max(1, predicted)
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -66,11 +78,7 @@ def train_without_privacy(
     model: nn.Module,
     units: Private[Sequence[Example]],
     *,
-    learning: Learning,
-    epochs: float,
-    batch_size: int,
-    micro_batch_tokens: int,
-    bfloat16: bool,
+    training: OrdinaryTraining,
     seed: int,
     session: PrivacySession,
 ) -> Released[nn.Module]:
@@ -83,11 +91,7 @@ def train_without_privacy(
     train_on_public(
         model,
         [example for unit in units._per_unit for example in unit],
-        learning=learning,
-        epochs=epochs,
-        batch_size=batch_size,
-        micro_batch_tokens=micro_batch_tokens,
-        bfloat16=bfloat16,
+        training=training,
         seed=seed,
     )
     return Released(model, (charge,))

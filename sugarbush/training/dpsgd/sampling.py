@@ -113,9 +113,10 @@ def batches_of_fixed_shape(
 ) -> Iterator[tuple[BatchShape, Sequence[T]]]:
     """Split a batch into micro-batches of public shapes, in a secret uniform order.
 
-    A record is in the shortest shape that holds it, so its shape depends on this record alone. One
-    row of a micro-batch with several rows never has a record, because transformers computes in
-    another way if no row has padding. The last micro-batch of a shape may have fewer records.
+    A record is in the shortest shape that is long enough, so its shape depends on this record
+    alone. One row of a micro-batch with several rows never has a record, because transformers
+    computes in another way if no row has padding. The last micro-batch of a shape may have fewer
+    records.
 
     Guarantee: one record more changes at most two rows of all micro-batches, if both orders are
     drawn in a suitable joint way. The record takes a uniform row, and the record of this row moves

@@ -81,6 +81,35 @@ class DpSgdSettings(Section):
     weight_decay: NotNegative = 0.01
 
 
+class FineTuning(Section):
+    """A fine-tuning of a causal language model with DP-SGD, for `train_dpsgd`.
+
+    >>> FineTuning(model="gpt2", records=400).epochs
+    3.0
+    """
+
+    model: str
+    """Name or folder of the model."""
+    records: Annotated[float, Field(ge=1)]
+    """Public estimate of the number of texts, for the sampling rate and the number of steps."""
+    epochs: Positive = 3.0
+    """Expected number of passes over the texts."""
+    batch_size: BatchSize = 256.0
+    """Expected number of texts in a step."""
+    max_length: Tokens = 128
+    """Maximum number of tokens of a text."""
+    learning_rate: Positive = 1e-3
+    """Highest learning rate."""
+    clip_norm: Positive = CLIP_NORM
+    """L2 norm to which the gradient of each text is clipped."""
+    lora_rank: AtLeastOne | None = None
+    """Rank of the low-rank factors that are trained; None: all weights."""
+    device: Annotated[str, NOT_IN_OUTPUT] = "auto"
+    """auto, cpu or cuda."""
+    micro_batch_tokens: Tokens = 4096
+    """Number of tokens computed at once. A larger number needs more memory and less time."""
+
+
 class Yue2023(DpSgdSettings):
     """Preset yue2023: the Yelp setting of Yue et al. 2023, for GPUs of 80 GB."""
 

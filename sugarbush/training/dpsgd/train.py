@@ -157,6 +157,15 @@ class Performance:
     bfloat16_shapes: tuple[BatchShape, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A training by DP-SGD: its guarantee, its learning rate, and how it is computed."""
+
+    mechanism: Mechanism
+    learning: Learning
+    performance: Performance
+
+
 def performance_on(
     device: torch.device,
     *,
@@ -187,9 +196,7 @@ def train(
     model: nn.Module,
     units: Private[Sequence[Example]],
     *,
-    mechanism: Mechanism,
-    learning: Learning,
-    performance: Performance,
+    training: Training,
     probe: Sequence[Example],
     checkpoints: Checkpoints,
     session: PrivacySession,
@@ -197,8 +204,8 @@ def train(
 ) -> Released[nn.Module]:
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
 
-    Guarantee: the run costs `mechanism.charge`, which is charged before the first step. After a
-    crash the steps since the last checkpoint run again with new noise. The charge for
+    Guarantee: the run costs `training.mechanism.charge`, which is charged before the first step.
+    After a crash the steps since the last checkpoint run again with new noise. The charge for
     `repeatable_steps` covers these repeated steps.
 
     A unit has one or more examples. `probe` are two public examples of unequal length. On them, the
@@ -209,6 +216,7 @@ def train(
     clipped exactly. Raises BudgetExceededError before any step. Raises FailureError if the weights
     are no longer finite.
     """
+    mechanism, learning, performance = training.mechanism, training.learning, training.performance
     rank, processes = _process()
     if performance.bfloat16_shapes and (
         processes > 1 or mechanism.relation is not Relation.ADD_OR_REMOVE_ONE

@@ -23,13 +23,13 @@ import pytest
 import yaml
 from rich.console import Console
 
+from sugarbush.cli.budgets import show_budget
+from sugarbush.cli.checks import run_checks
+from sugarbush.cli.estimates import show_estimate
 from sugarbush.cli.shows import show_stage
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.accounting import within
 from sugarbush.privacy.events import DpSgdBound, GaussianDp, PoissonGaussian
-from sugarbush.project.budget import show_budget
-from sugarbush.project.check import run_checks
-from sugarbush.project.estimate import show_estimate
 from sugarbush.run.context import Project
 from tests.integration.project import Checkout, letters
 from tests.pipelines import FinishedPipelines, copied, opened, run_pipeline

@@ -11,7 +11,7 @@ import torch
 
 from sugarbush.privacy.data_types import Private
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.train import Mechanism, train
+from sugarbush.training.dpsgd.train import Mechanism, Training, train
 from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import some_examples, tiny_gpt2
 
@@ -31,9 +31,11 @@ def train_in(folder: Path, mechanism: Mechanism, *, rank: int = 0) -> torch.nn.M
     train(
         model,
         Private([(example,) for example in some_examples(7)]),
-        mechanism=mechanism,
-        learning=LEARNING,
-        performance=PERFORMANCE,
+        training=Training(
+            mechanism=mechanism,
+            learning=LEARNING,
+            performance=PERFORMANCE,
+        ),
         probe=some_examples(2, seed=5),
         checkpoints=Checkpoints(folder / "private" / "run"),
         session=session_of(ledger_in(folder)),

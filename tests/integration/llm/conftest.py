@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from sugarbush.batch_files import api as batch_api
 from sugarbush.generators.interface import RandomRequest
-from sugarbush.generators.openai import batch_api
 from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.privacy.data_types import Released

@@ -17,6 +17,7 @@ from sugarbush.rehearsal.rehearse import TEXTS
 from tests.integration.llm.conftest import Bench, endpoint_params
 from tests.integration.llm.server import Body, Reply, completion, failure
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters
+from tests.synthesized import synthesize_frame
 
 FIRST = 2 * TEXTS  # texts of the rehearsal, and as many of the first look
 
@@ -31,7 +32,7 @@ def different(number: int, body: Body) -> Reply:
 
 
 def release(bench: Bench, state: Path, *, texts: int) -> sb.Release:
-    return sb.synthesize(
+    return synthesize_frame(
         LETTERS[6:],
         schema=SCHEMA,
         method=sb.Mosaic(candidates=40),

@@ -30,6 +30,7 @@ from sugarbush.release.folders import final_folder
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import MODEL, Body, Reply, chosen, completion, failure
 from tests.publication import COMPLETE
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages
 
 pytestmark = [
@@ -287,7 +288,7 @@ def test_the_columns_of_a_frame_come_back(tmp_path: Path) -> None:
     texts = [
         f"SUBJECT: {t['subject']}\n\nBody: {t['body']}" for t in map(ticket, range(1000, 1200))
     ]
-    release = sb.synthesize(
+    release = synthesize_frame(
         frame,
         schema=form,
         state=tmp_path / "state",

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes import class_reader
 from sugarbush.attributes.class_reader import ClassReader
-from sugarbush.data.class_sums import ClassSums, directions
+from sugarbush.embedding.class_sums import ClassSums, directions
 
 DIM = 64
 SIZES = (600, 300, 100)

@@ -23,8 +23,8 @@ from sugarbush.attributes.reader import (
     in_proportion,
     raking_weights,
 )
-from sugarbush.data.class_sums import ClassSums, directions
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.embedding.class_sums import ClassSums, directions
 
 TOPICS = ("lamp", "chair", "table")
 SCHEMA = Schema(

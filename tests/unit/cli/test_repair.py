@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sugarbush.cli import budgets as cli
 from sugarbush.errors import LedgerError, ParamsError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.entries import ACCEPTED, SEALED
@@ -70,7 +71,7 @@ def repair(project: Project, accept: Collection[str] = ()) -> str:
     """Repair as without a terminal. Return what was printed."""
     printed = io.StringIO()
     try:
-        budgets.repair(project, Console(file=printed, width=200), accept=accept)
+        cli.repair(project, Console(file=printed, width=200), accept=accept)
     except LedgerError as error:
         printed.write(f"refused: {error}")
     return printed.getvalue()
@@ -229,7 +230,7 @@ def test_an_accepted_charge_can_be_cancelled_and_stays_visible(project: Project)
     assert project.ledger().total() == math.inf
     head = project.ledger().head()
     printed = io.StringIO()
-    budgets.undo_repair(project, ["invented"], Console(file=printed))
+    cli.undo_repair(project, ["invented"], Console(file=printed))
     assert project.ledger().total() == before
     assert project.ledger().head() != head
     assert [entry.id for entry in project.ledger().cancelled()] == ["invented"]
@@ -250,7 +251,7 @@ def test_a_charge_before_a_draw_can_never_be_cancelled(project: Project) -> None
     before = project.ledger().path.read_bytes()
     for i in (*proven, fresh, "unknown"):
         with pytest.raises(LedgerError, match="Only such a charge can be cancelled"):
-            budgets.undo_repair(project, [i], Console(file=io.StringIO()))
+            cli.undo_repair(project, [i], Console(file=io.StringIO()))
     edit(release_json(project), EDITS["one more charge"])
     repair(project, ["invented"])
     with pytest.raises(LedgerError, match=fresh):
@@ -300,7 +301,7 @@ def test_the_budget_shows_accepted_and_cancelled_charges(
 
     def shown() -> str:
         printed = io.StringIO()
-        budgets.show_budget(project, Console(file=printed, width=200))
+        cli.show_budget(project, Console(file=printed, width=200))
         return printed.getvalue()
 
     assert "seal" not in shown()
@@ -335,7 +336,7 @@ def test_an_accepted_charge_never_lowers_the_total_or_the_cap(project: Project) 
     repair(project, ["invented-0", "invented-1"])
     assert project.ledger().total() > before
     assert project.ledger().cap == cap
-    budgets.undo_repair(project, ["invented-0", "invented-1"], Console(file=io.StringIO()))
+    cli.undo_repair(project, ["invented-0", "invented-1"], Console(file=io.StringIO()))
     assert project.ledger().total() == before
 
 

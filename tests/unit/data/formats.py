@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,25 @@ def _xlsx(folder: Path, rows: Rows) -> str:
     return "data.xlsx"
 
 
+def mailbox(path: Path, messages: Sequence[EmailMessage]) -> None:
+    start = b"From shop@example.org Mon Nov  2 08:30:00 2026\n"
+    texts = (re.sub(rb"^(>*From )", rb">\1", bytes(m), flags=re.MULTILINE) for m in messages)
+    path.write_bytes(b"\n".join(start + text for text in texts))
+
+
+def _mbox(folder: Path, rows: Rows) -> str:
+    messages = []
+    for row in rows:
+        message = EmailMessage()
+        for name, value in row.items():
+            if name != "text":
+                message[name] = str(value)
+        message.set_content(row["text"], cte="base64")
+        messages.append(message)
+    mailbox(folder / "data.mbox", messages)
+    return "data.mbox"
+
+
 def _sqlite(folder: Path, rows: Rows) -> str:
     names = list(rows[0])
     with sqlite3.connect(folder / "data.db") as database:
@@ -120,6 +141,9 @@ WRITERS: dict[str, Writer] = {
     "Arrow stream": _arrow_stream,
     "Arrow file": _arrow_file,
     "xlsx": _xlsx,
+    "mbox": _mbox,
     "sqlite": _sqlite,
 }
 NEEDS = {"xlsx": "openpyxl", "sqlite": "sqlalchemy"}
+WITH_KEYS = {"JSON lines", "json", "json in UTF-16", "mbox"}
+COLUMNS = {"mbox": ("id", "stars", "text")}  # their order, if the format decides it

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -35,7 +36,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, ParamsError
 from tests.settings import ROOT
-from tests.unit.data.formats import NEEDS, WRITERS, csv_writer, xlsx
+from tests.unit.data.formats import COLUMNS, NEEDS, WITH_KEYS, WRITERS, csv_writer, mailbox, xlsx
 
 CANARY = "canary-7731"
 SETTING = "prepare.file"
@@ -93,8 +94,9 @@ def test_column_names_of_every_format(tmp_path: Path, kind: str) -> None:
     pytest.importorskip(NEEDS.get(kind, "pyarrow"))
     name = WRITERS[kind](tmp_path, [{"id": CANARY, "text": CANARY, "stars": CANARY}])
     source = source_of(tmp_path, name, setting=SETTING)
-    assert column_names(source, required=WANTED, setting="--from") == ("id", "text", "stars")
-    assert reads_keys(source) == (".json" in name)
+    expected = COLUMNS.get(kind, ("id", "text", "stars"))
+    assert column_names(source, required=WANTED, setting="--from") == expected
+    assert reads_keys(source) == (kind in WITH_KEYS)
     with pytest.raises(InputError, match="'gone'") as refusal:
         column_names(source, required={"gone": "--text"}, setting="--from")
     assert CANARY not in str(refusal.value)
@@ -495,3 +497,51 @@ def test_decimals_are_spelled_like_other_numbers(tmp_path: Path) -> None:
     table = pa.table({"id": ["a", "b", "c"], "text": ["x", "y", "z"], "stars": values})
     pq.write_table(table, tmp_path / "data.parquet")
     assert [r[2] for r in records(tmp_path, "data.parquet")] == [("3",), ("2.5",), ("100",)]
+
+
+def mails(folder: Path, *messages: EmailMessage) -> list[dict[str, Any]]:
+    mailbox(folder / "data.mbox", messages)
+    wanted = {"text": "s", "from": "s"}
+    return [row.fields for row in read(folder, "data.mbox", wanted)]
+
+
+def mail(**headers: str) -> EmailMessage:
+    message = EmailMessage()
+    for name, value in headers.items():
+        message[name] = value
+    return message
+
+
+def test_a_mail_has_headers_addresses_and_its_plain_text(tmp_path: Path) -> None:
+    first = mail(From="Zoë <ZOE@example.org>", To="a@x.org, B <b@x.org>", Subject="Été")
+    text = "The lamp\n\nFrom the shop\n\nFrom a@x.org 08:30\n>From b"
+    first.set_content(text, cte="8bit")
+    first.add_alternative("<p>other</p>", subtype="html")
+    first.add_attachment("a note", filename="note.txt")
+    second = mail(From="c@x.org")
+    second.set_content("<style>p {}</style><p>My lamp<br>is&nbsp;late.</p>", subtype="html")
+    found = mails(tmp_path, first, second)
+    assert found == [
+        {
+            "from": "zoe@example.org",
+            "to": "a@x.org, b@x.org",
+            "subject": "Été",
+            "text": text,
+        },
+        {"from": "c@x.org", "text": "My lamp\nis late."},
+    ]
+
+
+def test_a_mail_that_cannot_be_read_is_named_and_not_quoted(tmp_path: Path) -> None:
+    broken = (
+        b"From a 08:30\nFrom: a@x.org\nContent-Type: text/plain; charset=us-ascii\n\n"
+        + CANARY.encode() + b" \xff\n"
+    )  # fmt: skip
+    (tmp_path / "data.mbox").write_bytes(broken)
+    with pytest.raises(InputError, match="row 1: is a message that cannot be read") as refusal:
+        read(tmp_path, "data.mbox", {"text": "s"})
+    assert CANARY not in str(refusal.value)
+    (tmp_path / "data.mbox").write_text(f"{CANARY}\n")
+    with pytest.raises(InputError, match="is not an mbox file") as refusal:
+        read(tmp_path, "data.mbox", {"text": "s"})
+    assert CANARY not in str(refusal.value)

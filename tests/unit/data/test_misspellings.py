@@ -11,11 +11,13 @@ import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 
+from sugarbush.cli.checks import run_checks
 from sugarbush.cli.main import app
 from sugarbush.data.misspellings import Misspelling, misspellings
 from sugarbush.data.records import Record
 from sugarbush.data.schema import Schema
 from sugarbush.project import check as checks
+from sugarbush.project.checked import Checked
 from sugarbush.run.context import Project
 from tests.integration.project import SCHEMA, TINY_ENCODER, as_lines, letters
 from tests.unit.pipeline.small_project import write_project
@@ -63,7 +65,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.syspath_prepend(TINY_ENCODER)
     project = write_project(tmp_path / "project", embedding__model="tiny")
     monkeypatch.chdir(project.base)
-    monkeypatch.setattr(checks, "_check_budget", lambda *_: None)
+    monkeypatch.setattr(checks, "checked_budget", lambda *_: Checked(text=""))
     rows = [row | {"product": row["product"].replace("lamp", "lamps")} for row in letters(140)]
     (project.base / "letters.jsonl").write_text(as_lines(rows))
     (project.base / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
@@ -74,7 +76,7 @@ def test_check_shows_a_misspelling_only_with_internal(project: Project) -> None:
     said = {}
     for internal in (False, True):
         console = Console(file=io.StringIO(), width=200)
-        checks.run_checks(project, console, internal=internal)
+        run_checks(project, console, internal=internal)
         said[internal] = console.file.getvalue()  # type: ignore[attr-defined]
     assert "lamps" not in said[False] and "misspelt" not in said[False]
     assert "no row has these listed values of 'product': 'lamp'. " in said[False]

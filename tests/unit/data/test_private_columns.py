@@ -14,6 +14,7 @@ from sugarbush.data.private_columns import overlap, refuse_private_columns
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
+from tests.synthesized import synthesize_frame
 
 MOOD = Attribute(name="mood", values=("calm", "angry"), keywords={"calm": ["fine"]})
 PERSON = {
@@ -183,7 +184,7 @@ def test_the_api_refuses_users_in_records_before_it_spends(
     privacy = sb.Privacy(epsilon=1, dataset="letters", unit="user")
     schema = {"subject": "letters", "text": text, "attributes": [mood]}
     with pytest.raises(sb.InputError, match="customer"):
-        sb.synthesize(
+        synthesize_frame(
             frame, schema=schema, user="customer", privacy=privacy, state=tmp_path,
             generator=sb.Pool(texts=[json.dumps({"body": "a lamp"})]),
         )  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sugarbush.data.drawn_values import broken_rows, draw_values, possible_rows
 from sugarbush.data.quantities import Kind
-from sugarbush.data.rules import Column, Rule
+from sugarbush.data.rules import Rule, RuleColumn
 from sugarbush.data.schema import Schema, schema_of
 from sugarbush.errors import SchemaError
 
@@ -69,7 +69,7 @@ def test_everything_else_is_refused_with_the_reason(rule: str, message: str) -> 
 
 @given(st.text(max_size=60))
 def test_no_text_does_anything_but_fail_or_parse(text: str) -> None:
-    column = {"price": Column(kind=Kind.NUMBER, low=0, high=9)}
+    column = {"price": RuleColumn(kind=Kind.NUMBER, low=0, high=9)}
     try:
         rule = Rule(text, column)
     except ValueError:
@@ -78,7 +78,7 @@ def test_no_text_does_anything_but_fail_or_parse(text: str) -> None:
 
 
 def test_rounded_sums_are_equal() -> None:
-    number = Column(kind=Kind.NUMBER, low=0, high=99, rounding=0.005)
+    number = RuleColumn(kind=Kind.NUMBER, low=0, high=99, rounding=0.005)
     columns = {"a": number, "b": number, "total": number}
     sums = Rule("total == a + b", columns)
     row = {"a": np.array([0.1, 0.1]), "b": np.array([0.2, 0.2]), "total": np.array([0.3, 0.31])}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sugarbush.evaluation.public_figures import NoisyNumbers, PublicFigure, Rule, estimate
+from sugarbush.evaluation.public_figures import FigureRule, NoisyNumbers, PublicFigure, estimate
 from sugarbush.run.settings import parse_params
 
 EXACT = NoisyNumbers(
@@ -94,10 +94,10 @@ def test_intervals_contain_noise_and_sampling() -> None:
 
 
 def test_a_rule_compares_the_estimate() -> None:
-    rule = Rule.of("coverage", ">= .8")
+    rule = FigureRule.of("coverage", ">= .8")
     assert rule.holds({"coverage": 0.8}) and not rule.holds({"coverage": 0.79})
     assert not rule.holds({})
-    assert Rule.of("marginals.topic", "<=0.1").holds({"marginals.topic": 0.05})
+    assert FigureRule.of("marginals.topic", "<=0.1").holds({"marginals.topic": 0.05})
 
 
 @pytest.mark.parametrize(

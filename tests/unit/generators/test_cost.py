@@ -15,9 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sugarbush.errors import StorageError
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.openai.batch_jobs import FOLDER, BatchJob, save_job
 from sugarbush.generators.openai.cost import (
     CapReachedError,
     Meter,
@@ -250,46 +248,3 @@ def test_processes_that_pay_at_once_lose_no_line_and_see_each_other(tmp_path: Pa
 @given(st.text(max_size=800))
 def test_no_prompt_is_thought_likely_to_be_longer_than_it_can_be(prompt: str) -> None:
     assert likely_prompt_tokens(prompt) <= most_prompt_tokens(prompt)
-
-
-def a_batch(state: Path, *, account: str = "tickets", calls: int = 3, cost: float = 0.75) -> None:
-    job = BatchJob(
-        name=account, base_url="http://127.0.0.1", model="m", id="b", account=account,
-        keys=tuple(f"{account}{number}" for number in range(calls)), worst_cost=cost,
-    )  # fmt: skip
-    save_job(state / FOLDER, job)
-
-
-@pytest.mark.parametrize(
-    ("caps", "fits"),
-    [
-        ({"max_cost": 1.0}, 0.25), ({"max_cost": 0.75}, 0.0), ({"max_calls": 4}, 9.0),
-    ],
-)  # fmt: skip
-def test_the_calls_of_submitted_batches_count_against_every_cap_of_their_account(
-    caps: dict[str, float], fits: float, tmp_path: Path
-) -> None:
-    a_batch(tmp_path)
-    a_batch(tmp_path, account="letters", calls=50, cost=99.0)
-    one = meter(tmp_path, **caps)
-    with one.alone(lambda said: None):
-        if "max_cost" in caps:
-            with pytest.raises(CapReachedError, match="3 calls are in batches"):
-                one.admit(fits + 0.01)
-        one.admit(fits)
-        if "max_calls" in caps:
-            with pytest.raises(CapReachedError, match="3 calls are in batches"):
-                one.admit(0.0)
-
-
-@pytest.mark.parametrize("cost", ["NaN", "Infinity", "-Infinity", "-0.5", "1e999", '"0.5"'])
-def test_a_batch_whose_cost_is_no_amount_stops_every_call(cost: str, tmp_path: Path) -> None:
-    """Otherwise no sum with it would exceed a cap, or every sum would."""
-    a_batch(tmp_path, cost=0.5)
-    (path,) = (tmp_path / FOLDER).glob("*.json")
-    path.write_text(path.read_text().replace('"worst_cost": 0.5', f'"worst_cost": {cost}'))
-    with (
-        pytest.raises(StorageError, match="is not the file of a submitted batch"),
-        meter(tmp_path, max_cost=1.0).alone(lambda said: None),
-    ):
-        pass

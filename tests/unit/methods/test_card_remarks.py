@@ -29,7 +29,7 @@ from sugarbush.privacy.remarks import (
     LABELS_BY_LLM,
     METADATA_TABLE,
 )
-from sugarbush.report.card import release_card
+from sugarbush.report.card_values import release_card
 from tests.unit.report.sample import SCHEMA, release
 
 
@@ -135,8 +135,8 @@ def test_attributes_that_no_mechanism_uses_have_no_remark(method: Method) -> Non
 
 def test_the_card_shows_declared_remarks_only() -> None:
     """The stage of these entries has the name `evolve`, but no method declares embeddings."""
-    remarks = release_card(release(remarks=card_remarks(Counts(), SCHEMA)))["remarks"]
+    remarks = release_card(release(remarks=card_remarks(Counts(), SCHEMA))).remarks
     assert remarks[0] == INTEGER_NOISE
     assert EMBEDDINGS not in remarks
-    own = release_card(release(remarks=card_remarks(WithItsOwnMechanism(), SCHEMA)))["remarks"]
+    own = release_card(release(remarks=card_remarks(WithItsOwnMechanism(), SCHEMA))).remarks
     assert own[0] == "Laplace noise is sampled exactly."

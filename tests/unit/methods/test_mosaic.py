@@ -23,6 +23,7 @@ from sugarbush.methods.plan import plan_for
 from sugarbush.privacy import mechanisms
 from sugarbush.run.settings import parse_params
 from tests.integration.project import SCHEMA, TINY_ENCODER, WORDS, letters
+from tests.synthesized import synthesize_frame
 
 LETTERS = pd.DataFrame(letters(206))
 MOSAIC = sb.Mosaic(candidates=40)
@@ -45,7 +46,7 @@ def release(state: Path, **changes: Any) -> sb.Release:
         "texts": 50,
         "state": state,
     }
-    return sb.synthesize(LETTERS[6:], **(fields | changes))
+    return synthesize_frame(LETTERS[6:], **(fields | changes))
 
 
 def scored_texts(release: sb.Release) -> tuple[str, ...]:
@@ -203,7 +204,7 @@ def test_a_pool_that_is_too_small_says_so_once(tmp_path: Path) -> None:
     pool = sb.Pool(sources=[{"file": str(tmp_path / "pool.csv"), "text_column": "text"}])
     said: list[str] = []
     records = pd.DataFrame(letters(400)[200:])
-    found = sb.synthesize(
+    found = synthesize_frame(
         records,
         schema=SCHEMA,
         method=sb.Maple(candidates=16, rounds=1, prompt="metadata"),
@@ -244,7 +245,7 @@ def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
     tmp_path: Path, requested: dict[str, int]
 ) -> None:
     private = {"method": sb.Mosaic(candidates=40), "generator": pool_of(tmp_path, 50), "texts": 20}
-    found = sb.synthesize(
+    found = synthesize_frame(
         LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
         state=tmp_path / "state", **private,
@@ -269,7 +270,7 @@ def test_a_pool_that_repeats_itself_is_asked_for_texts_like_those_with_good_scor
     monkeypatch.setattr(PoolGenerator, "generate", kept)
     others = pd.DataFrame(letters(406))["text"][206:]
     pool = sb.Pool(texts=[*FAR, *others], temperature=0.01)
-    found = sb.synthesize(
+    found = synthesize_frame(
         LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS, texts=100,
         privacy=sb.Privacy(epsilon=8, delta=1e-6, dataset="letters", cap=50), accept_poor=True,
         state=tmp_path, method=MOSAIC, generator=pool,
@@ -377,7 +378,7 @@ IN_ROUNDS: dict[str, Any] = {
 
 def in_rounds(state: Path, **changes: Any) -> sb.Release:
     """Release 20 texts from a pool with few letters, without donated examples."""
-    return sb.synthesize(LETTERS[:156], state=state, **(IN_ROUNDS | changes))
+    return synthesize_frame(LETTERS[:156], state=state, **(IN_ROUNDS | changes))
 
 
 def letters_in(texts: Iterable[str]) -> float:
@@ -450,7 +451,7 @@ def test_rounds_that_died_at_a_draw_repeat_no_finished_draw(
 
 def test_scores_that_choose_nothing_are_said(tmp_path: Path) -> None:
     said: list[str] = []
-    sb.synthesize(
+    synthesize_frame(
         LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
         state=tmp_path / "state", method=sb.Mosaic(candidates=400),

@@ -15,14 +15,15 @@ import pytest
 import yaml
 
 import sugarbush as sb
-from sugarbush.pipeline.stages.report import public_data
+from sugarbush.pipeline.stages.report import page_data
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.release.folders import final_folder
-from sugarbush.report.card import release_card
+from sugarbush.report.card_values import release_card
 from sugarbush.run.context import Project
 from tests.integration.project import as_lines, letters
 from tests.stand_ins import without_chance, write_key
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
 
 CASES: dict[str, dict[str, Any]] = {
@@ -70,7 +71,7 @@ def by_api(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> sb
     further = {name: fields[name] for name in FURTHER}
     without_chance(monkeypatch)  # ids of ledger entries start at 1 again
     seed_everything()
-    return sb.synthesize(
+    return synthesize_frame(
         pd.read_json(project.base / "letters.jsonl", lines=True),
         schema=project.base / "letters.schema.yaml",
         method=settings.chosen[0],
@@ -123,7 +124,7 @@ def test_the_api_gives_what_the_stages_give(
         assert (saved / name).read_bytes() == (folder / name).read_bytes(), name
     assert draws(tmp_path / "api") == draws(tmp_path / "stages" / "state")
     assert charges(tmp_path / "api") == charges(tmp_path / "stages" / "state")
-    cards = (dict(release.card or {}), release_card(public_data(project).release))
+    cards = (dict(release.card or {}), release_card(page_data(project).release).to_json())
     one, other = ([undated(e) for e in card["budget"].pop("events")] for card in cards)
     assert one == other
     assert undated(cards[0]) == undated(cards[1])

@@ -11,12 +11,14 @@ import pytest
 
 from sugarbush.attributes.extract import extract_codes
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.pipeline.dp_table import dp_counts_of, dp_table_of
+from sugarbush.pipeline.dp_table import dp_counts_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
+from sugarbush.release.store import read_released_metadata
 from sugarbush.report.dp_table import table_view
+from sugarbush.report.model import DpCounts
 from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.engines import synthesize_table
 from sugarbush.tables.settings import Engine
@@ -61,8 +63,16 @@ def made(folder: Path, engine: Engine) -> DpTable:
     rows = pd.DataFrame(table.rows.value, columns=list(SCHEMA.names))
     rows.to_parquet(released / "rows.parquet", index=False)
     (released / "table.json").write_text(json.dumps(table.to_json()))
-    (released / "metadata.json").write_text(json.dumps({"engine": engine.value}))
+    (released / "metadata.json").write_text(json.dumps({"engine": engine.value, "label": None}))
     return table
+
+
+def read(base: Path) -> tuple[DpTable | None, DpCounts | None]:
+    """Return the stored table and its counts."""
+    folder = base / "data/released/metadata"
+    described = json.loads((folder / "metadata.json").read_text())
+    metadata = read_released_metadata([folder], described, ledger_ids=("id",))
+    return metadata.table, dp_counts_of(metadata, SCHEMA)
 
 
 @pytest.mark.parametrize("engine", list(NAMES))
@@ -70,7 +80,7 @@ def test_one_setting_switches_the_engine_and_the_report_names_it(
     tmp_path: Path, engine: Engine
 ) -> None:
     made(tmp_path, engine)
-    table, counts = dp_table_of(tmp_path), dp_counts_of(tmp_path, SCHEMA)
+    table, counts = read(tmp_path)
     assert table is not None and table.engine == engine.value
     assert counts is not None and counts.source == NAMES[engine]
     assert counts.counts.ledger_ids == ("id",)
@@ -81,9 +91,9 @@ def test_costs_add_up_to_the_whole_and_bands_are_those_of_the_counts(
     tmp_path: Path, engine: Engine
 ) -> None:
     table = made(tmp_path, engine)
-    read, counts = dp_table_of(tmp_path), dp_counts_of(tmp_path, SCHEMA)
-    assert read is not None and counts is not None
-    view = table_view(read, SCHEMA, None)
+    found, counts = read(tmp_path)
+    assert found is not None and counts is not None
+    view = table_view(found, SCHEMA, None)
     assert math.fsum(r["choosing"] + r["measuring"] for r in view["rounds"]) == pytest.approx(1)
     assert view["records"] == table.record_count.value
     assert len(view["rows"]) == 10
@@ -99,7 +109,7 @@ def test_nulls_and_unseen_values_are_the_bucket_and_are_never_named(
     """Of 600 records, 400 belong to the bucket of `item` and 200 to the bucket of `stars`. The
     noise is under 10."""
     made(tmp_path, engine)
-    counts = dp_counts_of(tmp_path, SCHEMA)
+    _, counts = read(tmp_path)
     assert counts is not None
     assert counts.counts.value["item"][-1] == pytest.approx(400, abs=60)
     assert counts.counts.value["stars"][-1] == pytest.approx(200, abs=60)

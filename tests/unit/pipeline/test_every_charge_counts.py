@@ -19,12 +19,14 @@ from rich.console import Console
 import sugarbush as sb
 from sugarbush.app.step import App
 from sugarbush.app.step_run import ReportStep
+from sugarbush.cli.budgets import show_budget
+from sugarbush.cli.profiles import make_profile
+from sugarbush.cli.runs import print_results
 from sugarbush.cli.shows import show_stage
 from sugarbush.errors import LedgerError
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.stages.fingerprint import has_old_card
 from sugarbush.privacy.accounting import gaussian_epsilon, rounded_up
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import GaussianDp
@@ -32,13 +34,14 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import spending_of
 from sugarbush.privacy.unit import Unit
 from sugarbush.project import budget as budgets
-from sugarbush.project import check as checks
-from sugarbush.project import run as runs
-from sugarbush.project.profiles import make_profile
+from sugarbush.project.check import checked_spelling
+from sugarbush.project.run import results
 from sugarbush.quality import measure as measuring
+from sugarbush.release.card_state import has_old_card
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import uncapped_ledger
 from tests.publication import COMPLETE
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
@@ -59,9 +62,13 @@ MEASURED = {"evaluate": {"public": True}}
 UNMEASURED = {"evaluate": {"public": False}}
 
 
+def is_old(project: Project) -> bool:
+    return has_old_card(project.roots, project.settings.privacy, project.ledger())
+
+
 def draw(state: Path, **more: Any) -> sb.Release:
     more.setdefault("privacy", sb.Privacy(epsilon=1, dataset="letters"))
-    return sb.synthesize(
+    return synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,
@@ -76,7 +83,10 @@ def draw(state: Path, **more: Any) -> sb.Release:
 
 def histogram(state: Path) -> None:
     sb.private_histogram(
-        ["a"] * 9, categories=["a", "b"], epsilon=0.2, delta=1e-6, dataset="letters", state=state
+        ["a"] * 9,
+        categories=["a", "b"],
+        privacy=sb.Privacy(epsilon=0.2, delta=1e-6, dataset="letters"),
+        state=state,
     )
 
 
@@ -303,8 +313,10 @@ def test_commands_and_the_form_state_the_ledger_of_now(
 
     def said() -> list[str]:
         context = ReportStep().context(App(base=project.base), None)
-        summary = printed(lambda console: runs.summarise(project.base, project.settings, console))
-        budget = printed(lambda console: budgets.show_budget(project, console))
+        summary = printed(
+            lambda console: print_results(results(project.base, project.settings), console)
+        )
+        budget = printed(lambda console: show_budget(project, console))
         return [" ".join(context["spent"]), summary, budget]
 
     for text in said():
@@ -315,7 +327,7 @@ def test_commands_and_the_form_state_the_ledger_of_now(
         assert (
             f"this run 1; all runs on this dataset {rounded_up(ledger.total())}, {CHOICE}" in text
         )
-    assert has_old_card(project)
+    assert is_old(project)
 
 
 def test_a_card_and_a_model_card_that_lack_later_charges_come_with_a_warning(
@@ -356,9 +368,9 @@ def test_figures_on_real_texts_are_noted_and_make_an_older_card_stale(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = project.ledger(rehearse=False)
-    assert not has_old_card(project) and not ledger.shown()
-    checks._print_misspellings(project, Console(file=io.StringIO()))
-    assert ledger.shown() == {"check --internal": 1} and has_old_card(project)
+    assert not is_old(project) and not ledger.shown()
+    assert list(checked_spelling(project))
+    assert ledger.shown() == {"check --internal": 1} and is_old(project)
     uncapped_ledger(project, "confidentiality")
     run_stages(project.base, without=frozenset({"audit", "prepare", "extract_metadata"}))
     card = json.loads((project.roots.published / "release_card.json").read_text())
@@ -386,7 +398,7 @@ def test_an_evaluation_of_a_release_is_on_every_card_of_its_dataset(state: Path)
 
 def test_figures_shown_while_the_data_was_declared_public_are_on_the_card(state: Path) -> None:
     """Texts without DP and their evaluation, by another purpose, leave no charge in this ledger."""
-    public = sb.synthesize(
+    public = synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from rich.console import Console
 
 from sugarbush.errors import LedgerError
 from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.run_stage import execute
-from sugarbush.project import check as checks
-from sugarbush.project import run as runs
+from sugarbush.project.check import checks
+from sugarbush.project.run import run
 from sugarbush.run.records import snapshots_of
 from tests.settings import params
 from tests.unit.pipeline.small_project import write_project
@@ -118,9 +116,9 @@ def test_every_stage_and_command_refuses_before_any_charge(base: Path, foreign: 
                     execute(stage, project, method)
     assert needed > 9
     with pytest.raises(LedgerError, match="release"):
-        checks.run_checks(open_project(base), Console(file=io.StringIO()))
+        list(checks(open_project(base)))
     with pytest.raises(LedgerError, match="release"):
-        runs.run(base, force=False, only_example=False)
+        run(base, force=False, only_example=False, say=print, warn=print)
     assert open_project(base).ledger().entries() == ()
 
 

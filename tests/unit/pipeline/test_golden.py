@@ -21,8 +21,8 @@ import pytest
 import torch
 
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.stages.report import public_data
-from sugarbush.report.card import release_card
+from sugarbush.pipeline.stages.report import page_data
+from sugarbush.report.card_values import release_card
 from tests.integration.project import as_lines, letters
 from tests.settings import ROOT
 from tests.stand_ins import without_chance, write_key
@@ -107,10 +107,14 @@ def results(base: Path, state: Path, *, card: bool) -> dict[str, Any]:
         "populations": found(data, "candidates.parquet", content)
         | found(data, "lineage.parquet", content),
         "releases": releases(data, state),
-        "card": shown(release_card(public_data(open_project(base)).release)) if card else {},
+        "card": _card(base) if card else {},
         "model_card": read_numbers(data / "released/finetune/dpft/model_card.json"),
         "confidentiality": read_numbers(base / "reports/internal/confidentiality.json"),
     }
+
+
+def _card(base: Path) -> Any:
+    return shown(release_card(page_data(open_project(base)).release).to_json())
 
 
 def ledgers(state: Path) -> dict[str, list[dict[str, Any]]]:

@@ -210,8 +210,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (tmp_path / "data/public/pretrained/pretrain.json").write_text('{"digest": "start"}')
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     encoder = types.SimpleNamespace(encode=lambda texts: np.zeros((len(texts), 1)))
-    monkeypatch.setattr(Project, "encoder", lambda self, *, private: encoder)
-    monkeypatch.setattr(Project, "donated", lambda self: None)
+    monkeypatch.setattr(FolderInputs, "encoder", lambda self, *, private: encoder)
+    monkeypatch.setattr(FolderInputs, "donated", lambda self: None)
     # The result is cached, because `entry_points` reads a file for each package.
     monkeypatch.setattr(registry, "entry_points", installed)
     monkeypatch.setattr(fingerprint, "code_digest", lambda: "code")

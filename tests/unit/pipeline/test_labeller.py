@@ -10,7 +10,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.run.context import Project
-from sugarbush.run.records import label_answers
+from sugarbush.run.inputs import label_answers
 from sugarbush.run.settings import ProjectSettings
 from sugarbush.run.tools import labeller_of
 from tests.settings import params
@@ -51,5 +51,5 @@ def test_answers_lie_under_the_private_root_and_are_closed_to_others(tmp_path: P
 
 def test_an_experiments_copy_uses_the_answers_of_its_checkout(tmp_path: Path) -> None:
     copy = tmp_path / ".dvc/tmp/exps/tmp123"
-    assert label_answers(open_project(copy).base) == label_answers(open_project(tmp_path).base)
+    assert label_answers(copy) == label_answers(tmp_path)
     assert not list(tmp_path.iterdir())  # `label_answers` creates no folder

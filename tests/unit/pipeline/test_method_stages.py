@@ -15,6 +15,7 @@ import sugarbush as sb
 from sugarbush import extend
 from sugarbush.methods.interface import Initial
 from sugarbush.pipeline.method_stages import first_candidates
+from tests.synthesized import synthesize_frame
 
 SCHEMA = {
     "subject": "letters",
@@ -41,7 +42,7 @@ def release(state: Path, method: extend.Method, **changes: Any) -> sb.Release:
         "accept_poor": True,
         "settings": {"evaluate": {"public": False}},
     }
-    return sb.synthesize(frame, **(arguments | changes))
+    return synthesize_frame(frame, **(arguments | changes))
 
 
 class Forgetful(extend.OneStageMethod):

@@ -17,6 +17,10 @@ def planned(base: Path, settings: ProjectSettings) -> BudgetPlan:
     return open_project(base, settings=settings, schema=SCHEMA).plan
 
 
+def stored(base: Path, settings: ProjectSettings) -> BudgetPlan:
+    return plan.store_plan(open_project(base, settings=settings, schema=SCHEMA))
+
+
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
@@ -25,7 +29,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("method", ["maple", "augpe", "dpft"])
 def test_the_stored_plan_is_the_computed_plan(tmp_path: Path, method: str) -> None:
     settings = params(methods=[method])
-    first = planned(tmp_path, settings)
+    first = stored(tmp_path, settings)
     assert (tmp_path / plan.FILE).exists()
     assert (
         planned(tmp_path, settings)
@@ -34,9 +38,15 @@ def test_the_stored_plan_is_the_computed_plan(tmp_path: Path, method: str) -> No
     )
 
 
+def test_only_a_run_stores_its_plan(tmp_path: Path) -> None:
+    """A check and the form leave no file."""
+    planned(tmp_path, params(methods=["maple"]))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_second_process_computes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = params(methods=["maple"])
-    first = planned(tmp_path, settings)
+    first = stored(tmp_path, settings)
     monkeypatch.setattr(plan, "plan_of", lambda project: pytest.fail("computed again"))
     assert planned(tmp_path, settings) == first
 
@@ -45,15 +55,16 @@ def test_a_second_process_computes_nothing(tmp_path: Path, monkeypatch: pytest.M
     "changes", [{"privacy__epsilon": 2.0}, {"methods__maple__rounds": 3}, {"evaluate__public": 0.2}]
 )
 def test_other_settings_have_another_plan(tmp_path: Path, changes: dict[str, object]) -> None:
-    first = planned(tmp_path, params(methods=["maple"]))
+    first = stored(tmp_path, params(methods=["maple"]))
     assert planned(tmp_path, params(methods=["maple"], **changes)) != first
 
 
 def test_a_damaged_or_foreign_file_is_computed_again(tmp_path: Path) -> None:
     settings = params(methods=["maple"])
-    first = planned(tmp_path, settings)
+    first = stored(tmp_path, settings)
     file = tmp_path / plan.FILE
     fields = json.loads(file.read_text())
     for content in ("", "{}", json.dumps(fields | {"plan": {}}), json.dumps(fields | {"key": "x"})):
         file.write_text(content)
         assert planned(tmp_path, settings) == first
+        assert stored(tmp_path, settings) == first

@@ -14,10 +14,12 @@ from sugarbush.embedding.encoder import BUNDLED, model_folder
 from sugarbush.generators.interface import GeneratorFacts
 from sugarbush.methods.maple import Maple
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.release_facts import _shown_settings, _without_paths, release_facts
 from sugarbush.privacy.settings import Purpose
 from sugarbush.rehearsal.rehearse import require_good_rehearsal
-from sugarbush.report.card import card_json, card_markdown, release_card
+from sugarbush.release.facts import ReleaseContents, _shown_settings, _without_paths, release_facts
+from sugarbush.report.card import card_json
+from sugarbush.report.card_files import card_markdown
+from sugarbush.report.card_values import release_card
 from sugarbush.training.dpsgd import models
 from tests.settings import params
 from tests.unit.pipeline.small_project import run_stages, write_project
@@ -35,21 +37,18 @@ def card_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> di
     fixed: dict[str, Any] = {"privacy__purpose": Purpose.RELEASE.value}
     fixed |= {"prepare__file": f"{MARK}/letters.jsonl", "prepare__donated": f"{MARK}/own.jsonl"}
     fixed |= {"prepare__schema": f"/data/{MARK}/letters.yaml", "privacy__dataset": "letters"}
-    project = open_project(folder, settings=params(**(fixed | changes)))
-    project.schema = SCHEMA  # there is no file; the plan needs it
+    project = open_project(folder, settings=params(**(fixed | changes)), schema=SCHEMA)
     facts = release_facts(
         project.settings,
         SCHEMA,
+        ReleaseContents(texts={}, donated=3, engine="sugarbush"),
         ledger=project.ledger(),
         ledger_ids=[],
-        donated=3,
-        engine="sugarbush",
         plan=project.plan,
-        texts={},
     )
     card = release_card(facts)
     assert MARK not in card_json(card) + card_markdown(card)
-    return card
+    return card.to_json()
 
 
 @pytest.mark.parametrize("folder", [f"/models/{MARK}", f"~/{MARK}", MARK, f"C:\\{MARK}"])
@@ -126,7 +125,7 @@ def test_no_public_file_of_a_release_names_a_private_folder(
     tokenizer = models.train_tokenizer(texts, vocabulary=300)
     shape = models.ModelShape(layers=1, width=16, heads=2, context=64)
     models.save(models.new_model(tokenizer, shape, seed=1), tokenizer, own / "start")
-    project = write_project(
+    write_project(
         base,
         methods=["maple", "dpft"],
         embedding__model=str(own / "encoder"),
@@ -143,6 +142,7 @@ def test_no_public_file_of_a_release_names_a_private_folder(
         given.rename(own / given.name)
         fields["prepare"][name] = str(own / given.name)
     (base / "params.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
+    project = open_project(base)
     require_good_rehearsal(project, accept=True)  # words in random order are no letters
     run_stages(base, without=frozenset({"evaluate"}))
     roots = project.roots

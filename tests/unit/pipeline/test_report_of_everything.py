@@ -14,8 +14,8 @@ from sugarbush.errors import ParamsError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.opening import open_project
-from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.privacy.events import GaussianDp
+from sugarbush.release.own_charges import spending_of_release
 from sugarbush.run.context import Project
 from sugarbush.run.tools import method_inputs
 from tests.settings import params
@@ -48,7 +48,7 @@ def test_the_release_counts_what_a_method_left_that_is_no_longer_chosen(project:
     write_folder(project, "evolve/maple", [now, before])
     write_folder(project, "evolve/other", [gone], dataset="parcels")
     for _ in range(2):
-        spending = spending_of_project(project)
+        spending = spending_of_release(project.roots, project.settings.released, ledger)
         assert spending is not None
         assert [entry.id for entry in spending.own] == [metadata, now]
         assert [entry.id for entry in spending.others] == [before, gone]

@@ -104,7 +104,7 @@ def test_a_change_of_any_module_that_a_stage_imports_makes_the_stage_stale(tmp_p
     enlarge = all_imports("sugarbush.pipeline.stages.enlarge")
     assert {f"sugarbush.{name}" for name in (
         "attributes.released_values", "attributes.class_reader", "evolution.enlargers",
-        "pipeline.labelled", "pipeline.released",
+        "release.labelled", "release.folders",
     )} <= enlarge  # fmt: skip
 
 

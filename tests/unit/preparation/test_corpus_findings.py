@@ -12,7 +12,9 @@ import pytest
 from rich.console import Console
 
 import sugarbush as sb
-from sugarbush.cli.shows import print_dropped_rows
+from sugarbush.cli.budgets import show_budget
+from sugarbush.cli.checks import run_checks
+from sugarbush.cli.runs import print_dropped_rows
 from sugarbush.errors import InputError, LedgerError
 from sugarbush.pipeline import dvc
 from sugarbush.pipeline.opening import open_project
@@ -74,7 +76,7 @@ def charged(own: Project) -> Project:
 
 def budget_of(own: Project) -> str:
     printed = io.StringIO()
-    budgets.show_budget(own, Console(file=printed, width=200))
+    show_budget(own, Console(file=printed, width=200))
     return printed.getvalue()
 
 
@@ -89,7 +91,7 @@ def test_check_and_budget_find_a_corpus_with_another_name_and_charge_nothing(
     monkeypatch.setattr(checks, "restore_lock", lambda base: None)
     monkeypatch.setattr(checks, "check_generator", lambda project: None)
     with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
-        checks.run_checks(other, Console(file=io.StringIO()))
+        run_checks(other, Console(file=io.StringIO()))
     assert {path: path.read_bytes() for path in state.rglob("*.jsonl")} == before
     same = project(tmp_path / "first")
     assert known_corpus(same, corpus_findings(same)) is None
@@ -122,17 +124,16 @@ def test_a_run_refuses_the_corpus_before_it_requests_first_texts(
     (tmp_path / "pool.jsonl").write_text(json.dumps({"text": "a public text"}) + "\n")
     pool = [{"file": str(tmp_path / "pool.jsonl"), "text_column": "text"}]
     changes = {"generator__provider": "pool", "generator__pool__sources": pool}
-    console = Console(file=io.StringIO())
     options: dict[str, Any] = {"force": False, "accept_poor": False, "reads_corpus": True}
     bad = project(tmp_path / "bad", rows=[*ROWS, {"text": " ", "who": "a"}], **changes)
     with pytest.raises(InputError, match="row 201"):
-        runs.rehearse_before_run(bad, console, **options)
+        runs.rehearse_before_run(bad, print, **options)
     charged(project(tmp_path / "first"))
     other = project(tmp_path / "second", privacy__dataset="post", **changes)
     with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
-        runs.rehearse_before_run(other, console, **options)
+        runs.rehearse_before_run(other, print, **options)
     with pytest.raises(AssertionError, match="a request"):  # Prefect stores the errors of a flow
-        runs.rehearse_before_run(bad, console, force=False, accept_poor=False)
+        runs.rehearse_before_run(bad, print, force=False, accept_poor=False)
 
 
 def test_budget_finds_stages_of_another_version(

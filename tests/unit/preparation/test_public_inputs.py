@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
 import sugarbush as sb
 from sugarbush.data.private_store import PrivateStore
@@ -20,11 +19,12 @@ from sugarbush.errors import InputError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint, make_example, prepare
 from sugarbush.pipeline.stages.report import internal_of
-from sugarbush.project.check import run_checks
+from sugarbush.project.check import checks
 from sugarbush.run.context import Project
 from sugarbush.run.records import private_store
 from tests.integration.project import TINY_ENCODER, as_lines
 from tests.settings import ROOT
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 WORDS = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]
@@ -104,11 +104,11 @@ def pool(file: str, **changes: Any) -> dict[str, Any]:
 
 
 def refusal(project: Project) -> str:
-    """Return the message of stage prepare. `run_checks` must refuse too, and no file is written."""
+    """Return the message of stage prepare. `checks` must refuse too, and no file is written."""
     with pytest.raises(InputError) as raised:
         prepare.run(project)
     with pytest.raises(InputError) as also:
-        run_checks(project, Console(file=io.StringIO()))
+        list(checks(project))
     assert str(raised.value) == str(also.value)
     assert CANARY not in str(raised.value)
     assert not list((project.base / "data").glob("private/prepared/*"))
@@ -193,7 +193,7 @@ def test_the_api_refuses_a_pool_of_private_records(tmp_path: Path, state: Path) 
     pd.DataFrame(RECORDS[:80]).to_csv(tmp_path / "pool.csv")
     writer = sb.Pool(sources=[{"file": str(tmp_path / "pool.csv"), "text_column": "text"}])
     with pytest.raises(InputError, match=r"pool.*contains copies of private records"):
-        sb.synthesize(
+        synthesize_frame(
             pd.DataFrame(RECORDS),
             schema={"subject": "letters", "attributes": [
                 {"name": "product", "column": "product", "values": ["lamp", "chair"]}]},

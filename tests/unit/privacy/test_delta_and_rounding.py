@@ -35,9 +35,11 @@ def test_a_delta_above_one_over_the_dp_count_is_refused() -> None:
 
 
 def test_the_api_refuses_a_large_delta() -> None:
-    with pytest.raises(ParamsError, match="at most 1e-5"):
+    with pytest.raises(ParamsError, match="above 1e-5"):
         sb.private_histogram(
-            ["a"], categories=["a", "b"], epsilon=1.0, delta=0.5, dataset="letters"
+            ["a"],
+            categories=["a", "b"],
+            privacy=sb.Privacy(epsilon=1.0, delta=0.5, dataset="letters"),
         )
 
 

@@ -38,6 +38,7 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.reservation import Reservation
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
+from tests.synthesized import synthesize_frame
 
 DELTA = 1e-6
 VOTE = DiscreteGaussian(stddev=8.0)
@@ -246,10 +247,15 @@ def test_a_caller_with_a_larger_cap_does_not_raise_it(tmp_path: Path) -> None:
     ledger_at(tmp_path, cap=1.0).charge(VOTE, stage="s", run="r")
     with pytest.raises(BudgetExceededError, match=r"cap 1\).*\n.*budget --raise-cap"):
         ledger_at(tmp_path, cap=4.0).charge(GaussianDp(mu=0.4), stage="s", run="r")
-    histogram: dict[str, Any] = {"categories": [0, 1], "delta": DELTA, "dataset": "letters"}
+    histogram: dict[str, Any] = {"categories": [0, 1]}
     for cap in (None, 4.0, 50):
         with pytest.raises(BudgetExceededError, match="cap 1"):
-            sb.private_histogram([0, 1], epsilon=2.0, cap=cap, state=tmp_path, **histogram)
+            sb.private_histogram(
+                [0, 1],
+                privacy=sb.Privacy(epsilon=2.0, delta=DELTA, dataset="letters", cap=cap),
+                state=tmp_path,
+                **histogram,
+            )
     assert len(ledger_at(tmp_path).entries()) == 1
 
 
@@ -286,22 +292,28 @@ def test_a_raise_of_the_cap_is_recorded_and_sealed(tmp_path: Path) -> None:
 
 def test_a_histogram_of_users_is_charged_for_all_their_records(tmp_path: Path) -> None:
     asked: dict[str, Any] = {
-        "categories": ["a", "b"], "epsilon": 1.0, "delta": DELTA, "dataset": "letters",
-        "state": tmp_path,
+        "categories": ["a", "b"], "state": tmp_path,
+        "privacy": sb.Privacy(
+            epsilon=1, delta=DELTA, dataset="letters", unit="user", records_per_user=5
+        ),
     }  # fmt: skip
-    with pytest.raises(sb.ParamsError, match="Set user="):
-        sb.private_histogram(["a"], records_per_unit=5, **asked)
-    sb.private_histogram(["a"] * 9, records_per_unit=5, user="customer", **asked)
+    with pytest.raises(sb.ParamsError, match="and user="):
+        sb.private_histogram(["a"], **asked)
+    sb.private_histogram(["a"] * 9, user="customer", **asked)
     ledger = ledger_at(tmp_path, unit=Unit.USER, user_column="customer")
     (entry,) = ledger.entries()
     assert (entry.unit, entry.user_column, entry.records_per_unit) == (Unit.USER, "customer", 5)
     assert isinstance(entry.event, DiscreteGaussian)
     assert entry.event.sensitivity == 5
     assert 0.99 < ledger.total() <= 1
-    for other in ({}, {"user": "household", "records_per_unit": 5}):
+    of_records = sb.Privacy(epsilon=1, delta=DELTA, dataset="letters")
+    with pytest.raises(sb.ParamsError, match="and user="):
+        sb.private_histogram(["a"], user="customer", **(asked | {"privacy": of_records}))
+    for other in ({"privacy": of_records}, {"user": "household"}):
         with pytest.raises(sb.LedgerError, match="cannot be added"):
             sb.private_histogram(["a"], **(asked | other))
-    sb.private_histogram(["a"] * 9, records_per_unit=2, user="customer", **asked)
+    asked["privacy"] = asked["privacy"].model_copy(update={"records_per_user": 2})
+    sb.private_histogram(["a"] * 9, user="customer", **asked)
     assert [entry.records_per_unit for entry in ledger.entries()] == [5, 2]
 
 
@@ -335,18 +347,18 @@ def test_an_extreme_number_is_accepted_or_refused_with_a_message(
 @pytest.mark.parametrize(
     "number", [1e308, 1e-308, 1e-16, 1e-9, 1e-3, 1e6, 1e9, math.nan, math.inf, -1.0, 0.0]
 )
-@pytest.mark.parametrize("field", ["epsilon", "delta", "cap", "records_per_unit"])
+@pytest.mark.parametrize("field", ["epsilon", "delta", "cap", "records_per_user"])
 def test_an_extreme_argument_is_accepted_or_refused_with_a_message(
     tmp_path: Path, field: str, number: float
 ) -> None:
-    asked: dict[str, Any] = {"epsilon": 1.0, "delta": DELTA, "cap": 4.0, "user": "who"}
+    asked: dict[str, Any] = {"epsilon": 1.0, "delta": DELTA, "cap": 4.0, "unit": "user"}
     try:
         sb.private_histogram(
             [0, 1],
             categories=[0, 1],
-            dataset="letters",
+            privacy=sb.Privacy(dataset="letters", **(asked | {field: number})),
+            user="who",
             state=tmp_path,
-            **(asked | {field: number}),
         )
     except sb.SugarbushError as error:
         assert len(str(error)) > 20
@@ -406,7 +418,7 @@ def _synthesize(number: int, state: str) -> str:
         "attributes": [{"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}],
     }
     try:
-        sb.synthesize(
+        synthesize_frame(
             letters(number),
             text="message",
             schema=schema,

@@ -9,12 +9,12 @@ from sugarbush.profiling.draft import draft_from_profile, schema_text
 from sugarbush.profiling.layout import INTEGER, KINDS, NUMBER
 from sugarbush.profiling.plan import STEPS
 from sugarbush.profiling.refinement import FinerBins, of_numbers
-from sugarbush.profiling.release import Column, Profile
+from sugarbush.profiling.release import ProfiledColumn, ReleasedProfile
 
 STDDEV = 1.0
 
 
-def profile_of(values: list[float]) -> Profile:
+def profile_of(values: list[float]) -> ReleasedProfile:
     """A profile of one column of numbers, whose counts are exact."""
     numbers = np.bincount([NUMBERS.of(value) for value in values], minlength=NUMBERS.size)
     whole = sum(float(value).is_integer() for value in values)
@@ -25,11 +25,11 @@ def profile_of(values: list[float]) -> Profile:
         bins = FinerBins(edges={0: edges}, histograms=1)
         counts = np.bincount(bins.cells(np.array(values)[:, None]).ravel(), minlength=bins.size)
         found = found.after(edges, parts, counts.astype(float), stddev=STDDEV)
-    column = Column(
+    column = ProfiledColumn(
         name="number", kinds=kinds, numbers=tuple(numbers.tolist()), years=(0,) * YEARS.size,
         values={}, distribution=found.distribution,
     )  # fmt: skip
-    return Profile(
+    return ReleasedProfile(
         records=len(values), lengths={}, records_per_user=None, style={}, languages={"English": 0},
         columns=(column,), terms={}, terms_column=None,
         stddev=dict.fromkeys(("sizes", "style", "columns", "values", "terms"), STDDEV),

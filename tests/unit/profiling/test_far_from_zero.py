@@ -30,7 +30,7 @@ from sugarbush.profiling.draft import Draft, draft_from_profile, schema_text
 from sugarbush.profiling.measure import draw_profile
 from sugarbush.profiling.plan import plan_profile
 from sugarbush.profiling.refinement import Distribution
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.view import share_tables
 
 RECORDS = 17_000  # the training part of 20,000 records
@@ -87,7 +87,9 @@ DATES: dict[str, Column] = {
 }  # fmt: skip
 
 
-def drawn(columns: Mapping[str, Sequence[Any]], folder: Path, *, epsilon: float = 0.2) -> Profile:
+def drawn(
+    columns: Mapping[str, Sequence[Any]], folder: Path, *, epsilon: float = 0.2
+) -> ReleasedProfile:
     """Draw a profile of records with these columns and short texts."""
     ledger = Ledger(folder, dataset="x", purpose="release", unit=Unit.RECORD, cap=99.0, delta=1e-6)
     plan = plan_profile(
@@ -103,8 +105,6 @@ def drawn(columns: Mapping[str, Sequence[Any]], folder: Path, *, epsilon: float 
             session=PrivacySession(
                 ledger=ledger, stage="profile", run=store.run, plan=plan.planned
             ),
-            by_user=False,
-            dataset="x",
             check_count=lambda records: None,
         )
 
@@ -131,7 +131,7 @@ def of_columns(columns: Mapping[str, Sequence[Any]]) -> Contributions:
     )
 
 
-def drafted(profile: Profile) -> Draft:
+def drafted(profile: ReleasedProfile) -> Draft:
     return draft_from_profile(profile, subject="notes")
 
 
@@ -306,4 +306,4 @@ def test_a_profile_with_distributions_is_read_back(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     when = [str(day) for day in days(rng, 5000, first=date(2023, 1, 1), count=90)]
     profile = drawn({"x": list(rng.normal(300, 5, 5000)), "when": when}, tmp_path, epsilon=1.0)
-    assert Profile.from_json(profile.to_json()) == profile
+    assert ReleasedProfile.from_json(profile.to_json()) == profile

@@ -17,6 +17,8 @@ import pytest
 from rich.console import Console
 
 import sugarbush as sb
+from sugarbush.cli.new_projects import make_project
+from sugarbush.cli.profiles import draft_schema, make_profile
 from sugarbush.data.quantities import Kind
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.data.shapes.one_text import OneText
@@ -30,15 +32,16 @@ from sugarbush.privacy.spending import spending_of
 from sugarbush.profiling import requests as profiling
 from sugarbush.profiling.draft import draft_from_profile, schema_text, style_of, word_counts
 from sugarbush.profiling.page import render_profile
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.requests import profile_of_project
 from sugarbush.profiling.view import share_tables
-from sugarbush.project.create import OwnData, create_project
+from sugarbush.project.create import OwnData
 from sugarbush.project.drafts import write_draft
-from sugarbush.project.profiles import make_profile, read_profile
+from sugarbush.project.profiles import read_profile
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import profile_charges
 from tests.settings import params
+from tests.synthesized import synthesize_frame
 
 SECRET = "zanzibarine"
 SHOPS = ("north", "south", "west")
@@ -151,7 +154,7 @@ def test_the_schema_can_be_edited_and_loaded_again(project: Project, tmp_path: P
 def test_nothing_rare_is_in_any_file(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
     console = Console(file=io.StringIO(), width=120)
     make_profile(project, console)
-    write_draft(project, subject=None, output=project.base / "draft.yaml", seed=1, console=console)
+    draft_schema(project, subject=None, output=project.base / "draft.yaml", seed=1, console=console)
     written = [p for p in project.base.rglob("*") if p.is_file() and p.name != "letters.csv"]
     written += [p for p in project.state.rglob("*") if p.is_file()]
     assert any(path.name == "profile.json" for path in written)
@@ -521,11 +524,10 @@ def test_an_unedited_schema_is_replaced_by_the_draft_of_a_profile(project: Proje
     )
     (project.base / "params.yaml").write_text("methods: {mosaic: {}}\n")
     profile_of_project(project)
-    console = Console(file=io.StringIO())
-    write_draft(project, subject="letters", output=None, seed=1, console=console)
+    write_draft(project, subject="letters", output=None, seed=1)
     assert load_schema(path).attribute("shop").values == ("north", "south", "west")
     with pytest.raises(ParamsError, match="exists already"):
-        write_draft(project, subject="letters", output=path, seed=1, console=console)
+        write_draft(project, subject="letters", output=path, seed=1)
 
 
 def test_columns_with_one_value_with_too_many_and_with_lists(tmp_path: Path) -> None:
@@ -574,7 +576,7 @@ def test_the_api_profiles_a_frame(tmp_path: Path) -> None:
     assert "Profile of letters" in profile._repr_html_()
     profile.save(tmp_path / "saved")
     assert load_schema(tmp_path / "saved" / "schema.yaml").attribute("shop").values
-    read = Profile.from_json((tmp_path / "saved" / "profile.json").read_text())
+    read = ReleasedProfile.from_json((tmp_path / "saved" / "profile.json").read_text())
     assert read == profile.values
     with pytest.raises(InputError, match="no column 'shoe'"):
         sb.profile(table(), **arguments | {"columns": ["shoe"]})
@@ -586,7 +588,7 @@ def test_a_release_counts_the_profile_of_its_schema(tmp_path: Path) -> None:
     profile = sb.profile(
         frame, text="message", privacy=privacy, columns=["shop"], epsilon=0.5, state=tmp_path
     )
-    release = sb.synthesize(
+    release = synthesize_frame(
         frame,
         text="message",
         schema=profile.schema("letters"),
@@ -611,7 +613,7 @@ def test_init_says_what_its_profile_charged(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=200)
     folder = tmp_path / "made"
     own = OwnData(file=str(tmp_path / "letters.csv"), text_column="message", columns="shop")
-    create_project(folder, own, console, profile=True)
+    make_project(folder, own, console, profile=True)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "ledger: charged; epsilon 0.2 of the dataset" in shown
     assert "restored" not in shown
@@ -652,7 +654,7 @@ def test_init_with_users_writes_how_many_records_of_a_user_are_used(tmp_path: Pa
     own = OwnData(
         file=str(tmp_path / "letters.csv"), text_column="message", user_column="writer", columns=""
     )
-    create_project(folder, own, console, profile=True)
+    make_project(folder, own, console, profile=True)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     project = open_project(folder)
     limit = project.settings.privacy.records_per_user
@@ -668,5 +670,5 @@ def test_init_with_users_and_no_profile_says_that_one_record_is_used(tmp_path: P
     table(30, per_user=3).to_csv(tmp_path / "letters.csv", index=False)
     console = Console(file=io.StringIO(), width=300)
     own = OwnData(file=str(tmp_path / "letters.csv"), text_column="message", user_column="writer")
-    create_project(tmp_path / "made", own, console)
+    make_project(tmp_path / "made", own, console)
     assert "One record of each user is used" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.profiling.draft import draft_from_profile
-from sugarbush.profiling.release import Profile
+from sugarbush.profiling.release import ReleasedProfile
 from sugarbush.profiling.topics import topics_of
 from tests.unit.profiling.test_draft import profile_of
 
@@ -23,7 +23,7 @@ LETTERS = ("thank", "help", "need", "did", "good", "great", "time", "way", "orde
 TICKETS = ("regards", "hello", "change", "add", "number", "item", "user", "create", "client", "ask")
 
 
-def with_topics(*groups: tuple[str, ...]) -> Profile:
+def with_topics(*groups: tuple[str, ...]) -> ReleasedProfile:
     terms = {term: 900 - at for at, term in enumerate(chain(*groups))}
     profile = replace(profile_of([1.0] * 1000), terms={"": terms})
     encoder = Encoder(EmbeddingSettings(), cache=EmbeddingsInMemory())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sugarbush.cli.budgets import show_budget
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.events import GaussianDp, NonPrivate
 from sugarbush.privacy.ledger import Ledger
@@ -43,7 +44,7 @@ def test_a_wrong_guess_of_where_the_search_starts_changes_nothing(
         monkeypatch.setattr(budgets, "_expected_runs", lambda *_, found=guess: found)
         assert budgets.runs_within_cap(ledger, RUN) == 10
         assert budgets.runs_within_cap(ledger, RUN * 200) == 0
-        assert budgets.runs_within_cap(ledger, ()) == budgets._MANY
+        assert budgets.runs_within_cap(ledger, ()) == budgets.MOST_RUNS
 
 
 def test_the_search_computes_few_totals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +78,7 @@ def test_the_command_raises_the_stored_cap_and_shows_the_raise(
 
 
 def test_many_runs_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "_MANY", 4)
+    monkeypatch.setattr(budgets, "MOST_RUNS", 4)
     assert budgets.runs_within_cap(ledger_in(tmp_path, cap=4), RUN) == 4
 
 
@@ -96,6 +97,6 @@ def test_charges_in_other_ledgers_of_the_dataset_are_named(
         uncapped_ledger(project, "confidentiality").charge(NonPrivate(), stage="crt", run="r")
     monkeypatch.setattr(budgets, "would_spend", lambda project: True)
     printed = io.StringIO()
-    budgets.show_budget(project, Console(file=printed, width=200))
+    show_budget(project, Console(file=printed, width=200))
     assert "Not in this total: 2 charges in" in printed.getvalue()
     assert "release-confidentiality/tickets.jsonl" in printed.getvalue()

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from sugarbush.data.class_sums import MOST_VALUES
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.embedding.class_sums import MOST_VALUES
 from sugarbush.generators.openai.address import is_unencrypted, may_use_proxy
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.preparation.findings import CorpusFindings
-from sugarbush.project import check as checks
-from sugarbush.project.check import print_left_out
+from sugarbush.project.check import checked_data, left_out_notes
 from tests.unit.pipeline.small_project import write_project
 
 
@@ -70,9 +67,8 @@ def test_a_delta_that_would_stop_a_run_is_said_before_it(
 ) -> None:
     project = write_project(tmp_path, privacy__delta=1e-6, privacy__allow_large_delta=allowed)
     findings = CorpusFindings(unmatched=(), tally={"train": records}, fingerprint=(), characters=0)
-    console = Console(file=io.StringIO(), width=200)
-    checks._print_data(project, findings, console, internal=False)
-    assert ("privacy.delta" in console.file.getvalue()) is is_said  # type: ignore[attr-defined]
+    said = " ".join(checked.lines for checked in checked_data(project, findings))
+    assert ("privacy.delta" in said) is is_said
 
 
 def test_attributes_with_too_many_values_for_sums_are_named() -> None:
@@ -84,10 +80,7 @@ def test_attributes_with_too_many_values_for_sums_are_named() -> None:
             Attribute(name="mood", column="mood", values=("angry", "calm")),
         ),
     )
-    console = Console(record=True, width=200)
-    print_left_out([Maple()], schema, console)
-    assert console.export_text() == ""
-    print_left_out([Mosaic(), Maple()], schema, console)
-    said = console.export_text()
-    assert "'city'" in said
-    assert "mood" not in said
+    assert not list(left_out_notes([Maple()], schema))
+    (note,) = left_out_notes([Mosaic(), Maple()], schema)
+    assert "'city'" in note.text
+    assert "mood" not in note.text

@@ -11,11 +11,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
+from sugarbush.cli.profiles import draft_schema
 from sugarbush.data.schema import load_schema
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import UsageError
 from sugarbush.pipeline.opening import open_project
-from sugarbush.project.drafts import write_draft
 from tests.settings import ROOT, params
 
 SUBJECTS = ("refund", "parcel")
@@ -56,7 +56,7 @@ def drafted(folder: Path, donated: str | None = "donated.jsonl") -> str:
         privacy__dataset="letters",
     )
     said = io.StringIO()
-    write_draft(
+    draft_schema(
         open_project(folder, settings=settings), subject="letters to a shop",
         output=folder / "schema.yaml", seed=1, console=Console(file=said, width=200),
     )  # fmt: skip

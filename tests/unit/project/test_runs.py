@@ -11,9 +11,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
+from sugarbush.cli.runs import print_results
 from sugarbush.paths import Roots
 from sugarbush.pipeline.flow import is_needed
-from sugarbush.project.run import StageLines, summarise
+from sugarbush.project.run import StageLines, results
 from sugarbush.release.folders import method_folder
 from tests.settings import params
 
@@ -71,7 +72,7 @@ def test_a_run_that_releases_nothing_shows_where_its_texts_are(tmp_path: Path) -
     folder = method_folder(roots, settings.method("crt"), "generate")
     folder.mkdir(parents=True)
     (folder / "synthetic.jsonl").write_text('{"text": "secret"}\n')
-    summarise(tmp_path, settings, console)
+    print_results(results(tmp_path, settings), console)
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert str(folder) in said
     assert str(roots.internal) in said

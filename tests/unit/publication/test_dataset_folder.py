@@ -23,7 +23,7 @@ from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.publication.content import Publication
 from sugarbush.publication.folder import write_dataset
 from sugarbush.release.columns import typed_table
-from sugarbush.report.card import release_card
+from sugarbush.report.card_values import release_card
 from sugarbush.report.officer import with_publication
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.templating import plain
@@ -31,6 +31,7 @@ from sugarbush.report.verdict import Verdict
 from tests.hub import OWNER, hub_account
 from tests.publication import COMPLETE
 from tests.settings import ROOT
+from tests.synthesized import synthesize_frame
 from tests.unit.report import sample
 
 REGISTRY = ROOT.parent / "shared" / "registry" / "deployments-schema.yaml"
@@ -55,7 +56,7 @@ PARQUET = "data/train-00000-of-00001.parquet"
 def synthesized(
     state: Path, *, dataset: str = "letters", frame: pd.DataFrame = FRAME, **more: Any
 ) -> sb.Release:
-    return sb.synthesize(
+    return synthesize_frame(
         frame,
         text="message",
         schema=SCHEMA,
@@ -350,7 +351,7 @@ def test_sizes_have_the_names_of_dataset_hubs(rows: int, category: str) -> None:
 
 
 def test_a_method_without_a_guarantee_is_refused(quick_encoder: None, tmp_path: Path) -> None:
-    made = sb.synthesize(
+    made = synthesize_frame(
         FRAME,
         text="message",
         schema=SCHEMA,

@@ -200,7 +200,8 @@ def test_a_column_that_the_card_does_not_cover_is_refused(project: Project, tmp_
 def test_charges_that_the_card_does_not_list_are_refused(project: Project, tmp_path: Path) -> None:
     path = project.base / "reports/public/release_card.json"
     card = json.loads(path.read_text())
-    card["elsewhere"] = [card["budget"]["events"].pop()]
+    budget = card["budget"]
+    budget["events_of_others"].append(budget["events"].pop() | {"charged": "before"})
     path.write_text(json.dumps(card))
     refused(project, tmp_path / "out", PrivacyError, "charges that the card does not list")
 

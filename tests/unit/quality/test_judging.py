@@ -142,7 +142,7 @@ def test_a_finished_poor_release_is_an_error_with_its_reasons(tmp_path: Path) ->
 
     def written(grade: str) -> None:
         found = Verdict(grade=grade, reasons=("the texts repeat",))  # type: ignore[arg-type]
-        fields = found.as_dict()
+        fields = found.to_json()
         (roots.published / "verdict.json").write_text(json.dumps({"mosaic": fields}))
 
     def of(**changes: object) -> ProjectSettings:

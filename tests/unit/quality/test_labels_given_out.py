@@ -23,6 +23,7 @@ from sugarbush.publication.publish import publish_project
 from sugarbush.release.figures import given_labels
 from tests.integration.project import PRODUCTS, SCHEMA, as_lines, letters
 from tests.publication import COMPLETE
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
@@ -181,7 +182,7 @@ def test_figures_of_other_texts_leave_out_nothing(base: Path, tmp_path: Path) ->
 
 
 def test_a_release_in_memory_has_no_wrong_label(tmp_path: Path) -> None:
-    release = sb.synthesize(
+    release = synthesize_frame(
         pd.DataFrame(letters(740))[["text", "product"]],
         schema=SCHEMA,
         donated=pd.DataFrame(donated())[["text", "product"]],

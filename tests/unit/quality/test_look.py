@@ -14,11 +14,12 @@ import pytest
 import sugarbush as sb
 from sugarbush.errors import PoorFitError
 from sugarbush.evaluation.first_look import CENTRE, FIT, KINDS, LENGTHS, NAMES, STYLE, FirstLook
-from sugarbush.evaluation.fit import Share
+from sugarbush.evaluation.fit import ShareInterval
 from sugarbush.pipeline.opening import open_project
 from sugarbush.quality import look as looking
 from sugarbush.run.tools import first_length
 from tests.integration.project import letters
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder", "no_rehearsal")
@@ -60,7 +61,7 @@ def synthesized(
     tmp_path: Path, texts: list[str], *, privacy: dict[str, Any] | None = None, **more: Any
 ) -> sb.Release:
     data, generator = more.pop("data", None), more.pop("generator", None)
-    return sb.synthesize(
+    return synthesize_frame(
         frame() if data is None else data,
         schema=SCHEMA,
         generator=generator or sb.Pool(texts=texts),
@@ -104,7 +105,11 @@ def test_a_stopped_run_says_that_the_texts_have_another_length(tmp_path: Path) -
 
 
 POOR = FirstLook(
-    fit=Share(value=0.02, low=0.0, high=0.05), kinds=(), texts=200, lengths={}, text_words=80
+    fit=ShareInterval(value=0.02, low=0.0, high=0.05),
+    kinds=(),
+    texts=200,
+    lengths={},
+    text_words=80,
 )
 DECLARED = {"words": 80, "attribute": None, "words_by_value": None}
 
@@ -204,7 +209,7 @@ def test_one_record_of_a_user_is_read(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_look_that_stops_between_two_draws_charges_none_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = looking._Drawing.counts
+    draw = looking._LookGroups.counts
 
     def stops(self: Any, name: str, *rest: Any) -> Any:
         if name == KINDS:
@@ -212,7 +217,7 @@ def test_a_look_that_stops_between_two_draws_charges_none_twice(
         return draw(self, name, *rest)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(looking._Drawing, "counts", stops)
+        patch.setattr(looking._LookGroups, "counts", stops)
         synthesized(tmp_path, foreign())
     before = stages_of(tmp_path)
     assert before == ["look"] * 4

@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 import sugarbush as sb
-from sugarbush.release.figures import MeasuredRelease
 from sugarbush.attributes.reader import Labels
 from sugarbush.cli.main import app
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
@@ -29,8 +28,10 @@ from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.publication.publish import publish_project
 from sugarbush.quality import measure as measuring
 from sugarbush.quality.judge import require_accepted
+from sugarbush.release.figures import MeasuredRelease
 from tests.integration.project import SCHEMA, as_lines, letters
 from tests.publication import COMPLETE
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
@@ -270,10 +271,10 @@ def test_a_release_in_memory_has_the_same_figures_and_counts_refusals(state: Pat
         "prepare": {"min_records": 20},
     }
     with with_figures(0.4):
-        refused = sb.synthesize(frame, settings=settings, **arguments)
+        refused = synthesize_frame(frame, settings=settings, **arguments)
     assert refused.card is not None and not refused.card["publishable"]
     with with_figures(0.9):
-        release = sb.synthesize(frame, settings=settings, new_draw=True, **arguments)
+        release = synthesize_frame(frame, settings=settings, new_draw=True, **arguments)
     assert release.card is not None
     assert not set(refused.ledger_ids) & set(release.ledger_ids)
     assert charges_on(refused.card) == charges_on(release.card)
@@ -315,7 +316,7 @@ def test_a_publication_counts_every_charge_of_its_texts_and_figures(
     tmp_path: Path, state: Path, in_memory: bool
 ) -> None:
     if in_memory:
-        release = sb.synthesize(
+        release = synthesize_frame(
             pd.DataFrame(letters(146)[6:]),
             text="text",
             schema=SCHEMA,

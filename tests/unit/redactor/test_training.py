@@ -8,9 +8,8 @@ import pytest
 import torch
 
 import sugarbush as sb
-from sugarbush.cli import redaction
 from sugarbush.errors import InputError, ParamsError, StorageError
-from sugarbush.redactor import cache
+from sugarbush.redactor import cache, redaction
 from sugarbush.redactor.detector import (
     LearnedDetector,
     Word,
@@ -230,6 +229,16 @@ def test_a_folder_without_a_redactor_is_refused(tmp_path, description):
     (tmp_path / DESCRIPTION).write_text(json.dumps(description))
     with pytest.raises(ParamsError, match="is not a redactor"):
         LearnedDetector(tmp_path)
+
+
+def test_a_redactor_with_other_kinds_is_refused(redactor, tmp_path):
+    """Otherwise its labels would be read as other kinds."""
+    own = shutil.copytree(redactor.folder, tmp_path / "own")
+    config = json.loads((own / "config.json").read_text())
+    config["id2label"]["1"] = "PER"
+    (own / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ParamsError, match="is a redactor with other kinds of secrets"):
+        LearnedDetector(own)
 
 
 def test_a_damaged_redactor_in_the_cache_is_named_with_what_to_do(tmp_path):

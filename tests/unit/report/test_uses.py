@@ -12,8 +12,8 @@ from sugarbush.data.schema import Schema
 from sugarbush.evaluation.public_figures import PublicFigure
 from sugarbush.quality.public_quality import missing_values, quality_of
 from sugarbush.release.figures import MeasuredFigures
-from sugarbush.report.card import release_card
-from sugarbush.report.uses import quality_fields, uses
+from sugarbush.report.card_values import release_card
+from sugarbush.report.uses import card_figures, uses
 from sugarbush.run.settings import parse_params
 from tests.unit.report.sample import SCHEMA, release
 
@@ -87,7 +87,7 @@ def test_missing_values_are_named_with_their_dp_share() -> None:
 
 
 def test_without_figures_the_card_has_none() -> None:
-    assert quality_fields(None) is None
+    assert card_figures(None) is None
 
 
 RULES = {"coverage": ">= 0.7", "topics": "<= 0.2"}
@@ -108,9 +108,10 @@ def test_a_rule_accepts_a_release_only_if_every_method_meets_every_rule(
     settings = parse_params({"evaluate": {"public": True}, "release": {"accept_if": RULES}})
     quality = quality_of(settings, SCHEMA, figures, labels={}, counts={})
     card = release_card(release(quality=quality))
+    assert card.public_figures is not None
     accepted = one == other == MET
-    assert card["public_figures"]["accepted"] == card["publishable"] == accepted
-    assert ("REFUSED by release.accept_if" in card["heading"]) != accepted
+    assert card.public_figures.accepted == card.publishable == accepted
+    assert ("REFUSED by release.accept_if" in card.heading) != accepted
     missed = {method for method, values in (("maple", one), ("public", other)) if values != MET}
-    assert set(card["public_figures"]["unmet_rules"]) == missed
-    assert all(f"{method}: " in card["heading"] for method in missed)
+    assert set(card.public_figures.unmet_rules) == missed
+    assert all(f"{method}: " in card.heading for method in missed)

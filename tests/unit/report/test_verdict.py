@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sugarbush.attributes.reader import ReadAttribute
+from sugarbush.errors import StorageError
 from sugarbush.evaluation.likeness import Likeness
 from sugarbush.evaluation.public_figures import PublicFigure
-from sugarbush.report.verdict import Teaching, VerdictFacts, make_verdict, worst
+from sugarbush.paths import Roots
+from sugarbush.quality.judge import FILE, read_verdicts
+from sugarbush.report.verdict import Teaching, Verdict, VerdictFacts, make_verdict, worst
 
 LIKE = Likeness(separability=0.5, foreign=0.05, coverage=1.0, donated=50)
 GOOD = VerdictFacts(texts=100, wanted=100, likeness=LIKE, signal=5.0, scored=100, considered=400)
@@ -157,3 +162,19 @@ def test_noise_and_foreign_topics_are_never_good(
     nearly every record finds one like it.
     """
     assert make_verdict(replace(GOOD, likeness=None, measured=measured)).grade == grade
+
+
+def test_a_verdict_that_was_read_is_the_one_that_was_written(tmp_path: Path) -> None:
+    """A verdict with an unknown, a missing or a wrong field is damaged."""
+    verdict = Verdict(grade="fair", reasons=("a", "b"), notes=("c",), figures={"repeated": 0.2})
+    fields = json.loads(json.dumps(verdict.to_json()))
+    assert Verdict.from_json(fields) == verdict
+    roots = Roots(tmp_path)
+    roots.published.mkdir(parents=True)
+    (roots.published / FILE).write_text(json.dumps({"mosaic": fields}))
+    assert read_verdicts(roots) == {"mosaic": verdict}
+    wrong = [fields | {"elsewhere": 1}, fields | {"grade": "fine"}, {"grade": "good"}, []]
+    for each in wrong:
+        (roots.published / FILE).write_text(json.dumps({"mosaic": each}))
+        with pytest.raises(StorageError, match=r"verdict\.json: is damaged.*sugarbush run"):
+            read_verdicts(roots)

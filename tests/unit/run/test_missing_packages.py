@@ -20,6 +20,7 @@ from sugarbush.pipeline.run_stage import execute
 from sugarbush.run.context import Project
 from sugarbush.run.usable_inputs import require_packages, require_usable_project
 from tests.integration.project import SCHEMA
+from tests.synthesized import synthesize_frame
 from tests.unit.pipeline.small_project import write_project
 
 FIRST = [stage for stage in STAGES if stage.name in ("fingerprint", "prepare")]
@@ -116,7 +117,7 @@ def test_the_python_api_refuses_a_missing_package_before_the_frame_is_read(
     hide(package)
     frame = pd.DataFrame({"unread": ["a frame without the columns of the schema"] * 200})
     with pytest.raises(ParamsError, match=rf"package {package}\. In a clone: .*\[gguf\]"):
-        sb.synthesize(
+        synthesize_frame(
             frame, text="text", schema=SCHEMA, state=tmp_path,
             generator=sb.HuggingFace(model="tiny.gguf"), privacy=sb.Privacy(dataset="letters"),
         )  # fmt: skip

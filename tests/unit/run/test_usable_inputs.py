@@ -195,37 +195,41 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({}, ParamsError, "generator: method mosaic needs a generator"),
-        ({"method": sb.Maple()}, ParamsError, "generator: method maple needs a generator"),
         ({"generator": sb.Simulator()}, ParamsError, "one fixed domain"),
         ({"settings": {"generator": {"provider": "simulator"}}}, ParamsError, "one fixed domain"),
-        (
-            {"settings": {"generator": {"max_dropped_share": 0.5}}},
-            ParamsError,
-            "mosaic needs a generator",
-        ),
         *(
             ({"generator": SIMULATOR, "schema": draft}, SchemaError, "the schema: this is an uned")
             for draft in DRAFTS.values()
         ),
     ],
 )
-def test_synthesize_refuses_before_the_frame_is_read(
+def test_prepare_refuses_before_the_frame_is_read(
     tmp_path: Path, changes: dict[str, Any], error: type[SugarbushError], message: str
 ) -> None:
     fields: dict[str, Any] = {"schema": SCHEMA, "privacy": PRIVACY, "state": tmp_path} | changes
     with pytest.raises(error, match=message):
-        sb.synthesize(FRAME, donated=FRAME[:6], **fields)
+        sb.prepare(FRAME, donated=FRAME[:6], **fields)
     assert not list(tmp_path.rglob("*"))
 
 
-def test_a_prepared_corpus_needs_a_generator_too(tmp_path: Path) -> None:
-    corpus = sb.prepare(FRAME, schema=SCHEMA, privacy=PRIVACY, donated=FRAME[:6], state=tmp_path)
+@pytest.mark.parametrize("settings", [{}, {"generator": {"max_dropped_share": 0.5}}])
+def test_a_method_without_its_generator_is_refused(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    corpus = sb.prepare(
+        FRAME,
+        schema=SCHEMA,
+        privacy=PRIVACY,
+        donated=FRAME[:6],
+        settings=settings,
+        state=tmp_path,
+    )
     before = set(tmp_path.rglob("*"))
-    with pytest.raises(ParamsError, match="generator: method mosaic needs a generator"):
-        sb.synthesize(corpus)
+    for name, method in (("mosaic", None), ("maple", sb.Maple())):
+        with pytest.raises(ParamsError, match=f"generator: method {name} needs a generator"):
+            sb.synthesize(corpus, method=method)
     with pytest.raises(ParamsError, match="one fixed domain"):
-        sb.synthesize(corpus, generator=sb.Simulator())
+        sb.synthesize(corpus, settings={"generator": {"provider": "simulator"}})
     assert set(tmp_path.rglob("*")) == before
 
 

@@ -35,9 +35,7 @@ def test_what_the_message_advises_makes_a_table(tmp_path: Path) -> None:
     table = sb.dp_table(
         frame,
         schema={"subject": "letters", "attributes": [attribute]},
-        epsilon=1,
-        delta=1e-6,
-        dataset="letters",
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
         engine="smartnoise",
         state=tmp_path,
     )

@@ -46,7 +46,7 @@ def test_only_public_folders_of_a_stage_are_named() -> None:
     paths = [path for stage in STAGES for path in stage.inputs]
     paths += [output.path for stage in STAGES for output in stage.outputs]
     paths.append("data/private/prepared")
-    named = tracking._public(paths, method="mosaic")
+    named = tracking._public(path.format(method="mosaic") for path in paths)
     assert "data/released/evolve/mosaic" in named
     public = ("data/released", "data/public", "reports/public")
     assert all(path.startswith(public) for path in named)

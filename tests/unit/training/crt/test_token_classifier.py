@@ -20,9 +20,7 @@ from transformers import (
 )
 
 from sugarbush.errors import ParamsError
-from sugarbush.redactor.detector import LearnedDetector
 from sugarbush.training.crt.dedup import MASK
-from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.token_classifier import TokenClassifier
 
@@ -156,14 +154,6 @@ def test_an_endless_sentence_is_read_by_a_model_that_spells_a_word_otherwise_at_
         place for place, letter in enumerate(text) if letter != " "
     }
     assert found[-1].end == len(text)
-
-
-def test_a_redactor_with_other_kinds_is_refused(folder, tmp_path):
-    """Otherwise its labels would be read as other kinds."""
-    own = shutil.copytree(folder, tmp_path / "own")
-    (own / DESCRIPTION).write_text('{"thresholds": {"strong": 0.5, "weak": 0.5}}')
-    with pytest.raises(ParamsError, match="is a redactor with other kinds of secrets"):
-        LearnedDetector(own)
 
 
 def test_unsure_plain_text_is_not_public(folder):

@@ -14,7 +14,7 @@ from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.train import PublicPass, train_by_crt
 from sugarbush.training.dpsgd import train as train_module
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.train import Mechanism
+from sugarbush.training.dpsgd.train import Mechanism, Training
 from tests.unit.training.dpsgd import small_runs
 from tests.unit.training.dpsgd.small_runs import ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2, trainable
@@ -36,11 +36,12 @@ PUBLIC = [(example,) for example in some_examples(6, seed=3)]
 
 
 def run(folder, *, model=None, public=PUBLIC, private=PRIVATE, cap=math.inf, **changes):
+    training = Training(
+        mechanism=changes.pop("mechanism", MECHANISM), learning=LEARNING, performance=PERFORMANCE
+    )
     settings = {
-        "mechanism": MECHANISM,
-        "learning": LEARNING,
+        "training": training,
         "public_pass": PUBLIC_PASS,
-        "performance": PERFORMANCE,
         "probe": some_examples(2, seed=5),
         "checkpoints": Checkpoints(folder / "private" / "run"),
         "session": session_of(ledger_in(folder, cap)),

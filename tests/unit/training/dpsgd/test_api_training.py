@@ -17,23 +17,22 @@ TEXTS = tuple(f"Order {number} arrived late" for number in range(60))
 
 
 def train(saved_model: Path, folder: Path, name: str, **changes: Any) -> sb.PrivateModel:
-    asked: dict[str, Any] = {
-        "texts": TEXTS,
-        "model": saved_model,
-        "output": folder / name,
+    texts, epsilon = changes.pop("texts", TEXTS), changes.pop("epsilon", 2.0)
+    training: dict[str, Any] = {
+        "model": str(saved_model),
         "records": 60,
-        "epsilon": 2.0,
-        "delta": 1e-5,
-        "dataset": "letters",
         "epochs": 1.0,
         "batch_size": 20.0,
         "max_length": 16,
         "device": "cpu",
-        "cap": 40.0,
-        "state": folder / "state",
     }
-    asked |= changes
-    return sb.train_dpsgd(asked.pop("texts"), **asked)
+    return sb.train_dpsgd(
+        texts,
+        sb.FineTuning(**(training | changes)),
+        output=folder / name,
+        privacy=sb.Privacy(epsilon=epsilon, delta=1e-5, dataset="letters", cap=40),
+        state=folder / "state",
+    )
 
 
 def charges(folder: Path) -> int:
@@ -92,7 +91,10 @@ def test_the_card_of_a_model_counts_other_charges_of_its_dataset(
     """The first number is that of all charges, because the model may be chosen among several."""
     state = tmp_path / "state"
     sb.private_histogram(
-        ["a"] * 9, categories=["a", "b"], epsilon=0.5, delta=1e-5, dataset="letters", state=state
+        ["a"] * 9,
+        categories=["a", "b"],
+        privacy=sb.Privacy(epsilon=0.5, delta=1e-5, dataset="letters"),
+        state=state,
     )
     model = train(saved_model, tmp_path, "one")
     card = json.loads((tmp_path / "one/model_card.json").read_text())

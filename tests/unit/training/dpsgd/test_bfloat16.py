@@ -25,7 +25,7 @@ from sugarbush.training.dpsgd.sampling import (
     batch_shapes,
     batches_of_fixed_shape,
 )
-from sugarbush.training.dpsgd.train import performance_on, train
+from sugarbush.training.dpsgd.train import Training, performance_on, train
 from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in, session_of
 from tests.unit.training.dpsgd.test_train import EXACT, MECHANISM, PROBE
 from tests.unit.training.dpsgd.tiny import some_examples, tiny_gpt2, tiny_llama, trainable
@@ -255,9 +255,11 @@ def run(folder, *, mechanism, model):
     return train(
         model,
         UNITS,
-        mechanism=mechanism,
-        learning=LEARNING,
-        performance=FAST,
+        training=Training(
+            mechanism=mechanism,
+            learning=LEARNING,
+            performance=FAST,
+        ),
         probe=PROBE,
         checkpoints=Checkpoints(folder / "checkpoints"),
         session=session_of(ledger_in(folder)),

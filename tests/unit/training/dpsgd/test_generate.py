@@ -3,6 +3,8 @@
 The model was trained without noise on a few sentences.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,11 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.data import control_codes, token_ids
 from sugarbush.training.dpsgd.generate import generate
 from sugarbush.training.dpsgd.language_modelling import Example, perplexity
-from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
+from sugarbush.training.dpsgd.ordinary import (
+    OrdinaryTraining,
+    train_on_public,
+    train_without_privacy,
+)
 from sugarbush.training.dpsgd.settings import SamplingSettings
 from sugarbush.training.dpsgd.train import Decay, Learning
 from tests.unit.training.dpsgd.small_runs import ledger_in, session_of
@@ -26,11 +32,12 @@ PAIRS = {
 }
 WRITING = SamplingSettings()
 SETTINGS = {
-    "learning": Learning(learning_rate=1e-2, decay=Decay.LINEAR, warmup_steps=5, weight_decay=0.0),
-    "epochs": 100,
-    "batch_size": 3,
-    "micro_batch_tokens": 40,
-    "bfloat16": False,
+    "training": OrdinaryTraining(
+        learning=Learning(learning_rate=1e-2, decay=Decay.LINEAR, warmup_steps=5, weight_decay=0.0),
+        epochs=100,
+        batch_size=3,
+        micro_batch_tokens=40,
+    ),
     "seed": 1,
 }
 
@@ -161,7 +168,7 @@ def test_training_without_privacy_is_charged_as_that_and_equals_ordinary_trainin
     weights = []
     for private in (False, True):
         model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))
-        settings = SETTINGS | {"epochs": 3}
+        settings = SETTINGS | {"training": replace(SETTINGS["training"], epochs=3)}
         if private:
             units = Private([(example,) for example in examples(tokenizer)])
             released = train_without_privacy(model, units, **settings, session=session_of(ledger))

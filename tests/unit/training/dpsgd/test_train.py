@@ -22,7 +22,7 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DpSgdBound, NonPrivate, PoissonGaussian
 from sugarbush.training.dpsgd import train as train_module
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, train
+from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Training, train
 from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2
 
@@ -47,10 +47,10 @@ def ledger(tmp_path):
 
 def run(folder, ledger, *, model=None, units=UNITS, **changes):
     model = tiny_gpt2() if model is None else model
+    training = Training(mechanism=MECHANISM, learning=LEARNING, performance=PERFORMANCE)
+    training = replace(training, **{n: changes.pop(n) for n in vars(training) if n in changes})
     settings = {
-        "mechanism": MECHANISM,
-        "learning": LEARNING,
-        "performance": PERFORMANCE,
+        "training": training,
         "probe": PROBE,
         "checkpoints": Checkpoints(folder / "private" / "run"),
         "session": session_of(ledger),

@@ -1,6 +1,6 @@
 """Uses the Batch API: the endpoint answers a file of calls within a day, at a lower price.
 
-Each batch has a job file in the state folder (`sugarbush.generators.openai.batch_jobs`). A run
+Each batch has a job file in the state folder (`sugarbush.batch_files.jobs`). A run
 writes the job file before it creates the batch. The run removes the job file when all answers are
 in the cache. If a run needs a call of a submitted batch, the run waits for the batch and does not
 send the call again.
@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
+import httpx2
 import openai
 from filelock import FileLock, Timeout
 from openai.types import Batch
 from tenacity import stop_after_attempt
 
-from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.openai.batch_jobs import (
+from sugarbush.batch_files.jobs import (
     BatchJob,
     job_lock,
     job_path,
@@ -36,8 +36,9 @@ from sugarbush.generators.openai.batch_jobs import (
     remove_job,
     save_job,
 )
+from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.cost import CapReachedError, Meter
-from sugarbush.generators.openai.endpoint import Call, call_body, read_completion
+from sugarbush.generators.openai.endpoint import Call, Receive, call_body, read_completion
 from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 from sugarbush.generators.openai.failures import FAULTS, StopError, call_error, explain, retrying
 from sugarbush.generators.openai.http_client import answers_up_to
@@ -59,8 +60,9 @@ _LINE_BYTES, _TOKEN_BYTES = 4096, 16
 _LOOK_S = 1.0
 POLL_S = 30.0  # time between two polls of a submitted batch
 
+_NO_SUCH_PATH = {404, 405, 501}
+
 T = TypeVar("T")
-Receive = Callable[[Call, Completion], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,6 +305,20 @@ class BatchApi:
             return await attempts(ask, argument)
         except FAULTS as error:
             raise call_error(error, self.params) from None
+
+
+async def require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
+    """Raise ParamsError if the endpoint has no Batch API. Ignore all other failures."""
+    try:
+        await client.get("/batches?limit=1", cast_to=httpx2.Response)
+    except openai.APIStatusError as error:
+        if error.status_code in _NO_SUCH_PATH:
+            raise ParamsError(
+                f"params.yaml: {params.setting}.mode=batch, but {params.address} has no Batch API "
+                f"(status {error.status_code}). Set `mode: direct`"
+            ) from None
+    except FAULTS:
+        return
 
 
 def _line(call: Call, params: EndpointSettings) -> bytes:

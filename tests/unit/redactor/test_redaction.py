@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from sugarbush.cli import redaction
 from sugarbush.cli.main import app
+from sugarbush.redactor import redaction
 from sugarbush.redactor.cache import redactor_folder
 from sugarbush.redactor.train import Recipe
 from sugarbush.training.crt.findings import DESCRIPTION

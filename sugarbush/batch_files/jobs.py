@@ -22,8 +22,6 @@ from filelock import FileLock
 from sugarbush.errors import StorageError
 from sugarbush.paths import atomic_file, make_owner_only
 
-FOLDER = "batches"
-
 
 @dataclass(frozen=True, kw_only=True)
 class BatchJob:

@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sugarbush.errors import MissingInputError
-from sugarbush.paths import require
+from sugarbush.methods.interface import Method
+from sugarbush.paths import Roots, require
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import Spending, spending_of
-from sugarbush.release.figures import FILE as FIGURES
+from sugarbush.release.folders import FIGURES, final_folder, read_ledger_ids
 from sugarbush.release.folders import FILE as RELEASE
-from sugarbush.release.folders import final_folder, read_ledger_ids
-from sugarbush.run.context import Project
 
 
-def charges_of_texts(project: Project) -> tuple[str, ...]:
+def charges_of_texts(roots: Roots, methods: Sequence[Method]) -> tuple[str, ...]:
     """Return the charges of the released texts: of their metadata, of the texts, of the figures.
 
-    Raises MissingInputError if a folder is missing.
+    `methods` are the released ones. Raises MissingInputError if a folder is missing.
     """
-    roots = project.roots
     metadata, figures = roots.released / "metadata", roots.released / "figures"
     require(metadata / RELEASE, left_by="synthesize_metadata")
-    folders = [metadata, *(final_folder(roots, method) for method in project.settings.released)]
+    folders = [metadata, *(final_folder(roots, method) for method in methods)]
     folders += [figures] if (figures / FIGURES).exists() else []
     return tuple(dict.fromkeys(i for folder in folders for i in read_ledger_ids(folder)))
 
 
-def own_charges(project: Project) -> tuple[str, ...]:
+def own_charges(roots: Roots, methods: Sequence[Method], ledger: Ledger) -> tuple[str, ...]:
     """Return `charges_of_texts`, and those of all profiles of the dataset (`Ledger.profiles`)."""
-    profiles = project.ledger(rehearse=False).profiles()
-    return tuple(dict.fromkeys((*profiles, *charges_of_texts(project))))
+    return tuple(dict.fromkeys((*ledger.profiles(), *charges_of_texts(roots, methods))))
 
 
-def spending_of_project(project: Project) -> Spending | None:
+def spending_of_release(roots: Roots, methods: Sequence[Method], ledger: Ledger) -> Spending | None:
     """Return what the finished release spent, and all others of its dataset, as the ledger is now.
 
-    The result is None if nothing is released yet.
+    `methods` are the released ones. The result is None if nothing is released yet.
     """
-    if not project.settings.released:
+    if not methods:
         return None
     try:
-        own = own_charges(project)
+        own = own_charges(roots, methods, ledger)
     except MissingInputError:
         return None
-    return spending_of(project.ledger(rehearse=False).snapshot(), own)
+    return spending_of(ledger.snapshot(), own)

@@ -1,7 +1,7 @@
 """Sums of embeddings by class: what one record adds, and the released noisy sums.
 
-A record adds its direction from a public centre to the sum of its value of each attribute. The
-noisy sums teach a reader of labels (`sugarbush.attributes.class_reader`).
+A record adds its direction from a public centre to the sum of its value of each attribute. A reader
+of labels learns from the noisy sums (`sugarbush.attributes.class_reader`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def classes_of(schema: Schema) -> Classes:
 def has_sums(attribute: Attribute, schema: Schema) -> bool:
     """Return whether the values come from a column of the file or an LLM, for the whole text.
 
-    Keywords, descriptions and JSON records are read from a text without sums. Numbers and dates
-    have none, because a text states them.
+    Values by keywords or descriptions, and values in JSON records, are read from a text without
+    sums. Numbers and dates have no sums, because a text states them.
     """
     return (
         attribute.keywords is None

@@ -1,4 +1,4 @@
-"""Redacts texts."""
+"""Redacts texts: `sugarbush.redact`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sugarbush.api.ledgers import state_folder
 from sugarbush.arguments import names_arguments, require_list, require_texts
 from sugarbush.html_table import html_table
+from sugarbush.paths import named_state, state_root
+from sugarbush.redactor.rewriting import Rewriter
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 
@@ -64,14 +65,12 @@ def redact(
     >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts
     ('Call <MASK> today',)
     """
-    from sugarbush.redactor.rewriting import Rewriter
-
     every = list(require_texts("texts", texts))
     require_list("detectors", detectors)
     rewriter = Rewriter(
         tuple(map(str, detectors)),
         threshold=threshold,
-        state=state_folder(state) if surrogates else None,
+        state=_state_folder(state) if surrogates else None,
     )
     made = rewriter.rewritten(every)
     return Redaction(
@@ -79,3 +78,7 @@ def redact(
         spans=tuple(tuple((span.start, span.end) for span in own) for _, own in made),
         labels=tuple(tuple(span.label for span in own) for _, own in made),
     )
+
+
+def _state_folder(state: Path | str | None) -> Path:
+    return state_root(Path()) if state is None else named_state(Path(), state)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib import metadata
 from itertools import zip_longest
 from pathlib import PureWindowsPath
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.schema import Schema
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.starts import TABLE
 from sugarbush.generators.interface import GeneratorFacts
+from sugarbush.generators.settings import GeneratorSection
 from sugarbush.methods.interface import Method, card_remarks
 from sugarbush.paths import last_part
 from sugarbush.privacy.budget import BudgetPlan
@@ -26,32 +31,89 @@ from sugarbush.privacy.remarks import (
     EMBEDDINGS,
     INTEGER_NOISE,
 )
+from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.spending import spending_of
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
-from sugarbush.report.card import software_versions
 from sugarbush.report.model import PublicQuality, ReleaseFacts
-from sugarbush.run.settings import ProjectSettings
+from sugarbush.report.settings import PublicationSettings, ReportSettings
+from sugarbush.tables.settings import SynthesizeMetadataSettings
+from sugarbush.training.dpsgd.settings import TrainingSettings
 
+_SOFTWARE = (
+    "sugarbush",
+    "dp-accounting",
+    "opendp",
+    "sentence-transformers",
+    "torch",
+    "transformers",
+    "openai",
+    "faiss-cpu",
+    "numpy",
+)
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 
 
+class FactSettings(Protocol):
+    """The settings that a card shows. `ProjectSettings` has them."""
+
+    @property
+    def privacy(self) -> PrivacySettings: ...
+
+    @property
+    def extract_metadata(self) -> ExtractMetadataSettings: ...
+
+    @property
+    def synthesize_metadata(self) -> SynthesizeMetadataSettings: ...
+
+    @property
+    def generator(self) -> GeneratorSection: ...
+
+    @property
+    def embedding(self) -> EmbeddingSettings: ...
+
+    @property
+    def training(self) -> TrainingSettings: ...
+
+    @property
+    def report(self) -> ReportSettings: ...
+
+    @property
+    def publication(self) -> PublicationSettings: ...
+
+    @property
+    def released(self) -> tuple[Method, ...]: ...
+
+    @property
+    def declared(self) -> Mapping[str, tuple[str, ...]]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseContents:
+    """What a release contains: the counts of texts by method, and the number of donated texts.
+
+    `engine` made the DP table, if there is one. `earlier` contains the methods of the other folders
+    in data/released.
+    """
+
+    texts: Mapping[str, Mapping[str, int]]
+    donated: int
+    engine: str | None
+    earlier: Sequence[Method] = ()
+
+
 def release_facts(
-    settings: ProjectSettings,
+    settings: FactSettings,
     schema: Schema,
+    contents: ReleaseContents,
     *,
     ledger: Ledger,
     ledger_ids: Sequence[str],
-    donated: int,
-    engine: str | None,
     plan: BudgetPlan,
-    texts: Mapping[str, Mapping[str, int]],
-    earlier: Sequence[Method] = (),
     quality: PublicQuality | None = None,
 ) -> ReleaseFacts:
     """Collect the facts of the release with the ledger entries in `ledger_ids`.
 
     The facts are those of the ledger as it is now, also if `ledger` is an earlier snapshot.
-    `earlier` contains the methods of the other folders in data/released.
     """
     ledger = ledger.snapshot()  # another run may charge between the total and the head
     privacy, released = settings.privacy, settings.released
@@ -78,21 +140,23 @@ def release_facts(
         cancelled_charges=len(ledger.cancelled()),
         plan=plan,
         schema=schema,
-        donated=donated,
+        donated=contents.donated,
         generator=_without_paths(settings.generator.chosen.facts()) if asks else None,
         starts_from=starts[0] if starts else None,
         encoder=_ENCODERS.get(encoder) or last_part(encoder),
         methods=tuple(method.name for method in released),
         software=software_versions() | _plugin_versions(settings),
         created=datetime.now(UTC).date().isoformat(),
-        engine=engine,
+        engine=contents.engine,
         labels_endpoint=_hosts(settings.extract_metadata.label_endpoint.address)
         if schema.asked_of_llm
         else None,
         other_packages=_packages_with_private_texts(settings),
-        texts=texts,
+        texts=contents.texts,
         remarks=_distinct(
-            *_remarks((*released, *earlier), schema, has_table=engine is not None),
+            *_remarks(
+                (*released, *contents.earlier), schema, has_table=contents.engine is not None
+            ),
             *((INTEGER_NOISE, EMBEDDINGS) if quality is not None else ()),
             *(remark for setting, remark in DECLARED.items() if setting in declared),
         ),
@@ -123,7 +187,7 @@ def text_counts(lineage: Lineage) -> dict[str, int]:
     return {"released": len(final), "voted_on": voted_on, "written_afterwards": afterwards}
 
 
-def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
+def _packages_with_private_texts(settings: FactSettings) -> tuple[str, ...]:
     """Return other authors' packages that add a method or an encoder and so read private texts."""
     used = [(METHODS, method.name) for method in settings.released]
     used.append((ENCODERS, settings.embedding.model))
@@ -131,7 +195,18 @@ def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(package for package in packages if package is not None))
 
 
-def _plugin_versions(settings: ProjectSettings) -> dict[str, str]:
+def software_versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that affect the guarantee or the texts."""
+    versions = {"python": platform.python_version()}
+    for name in _SOFTWARE:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _plugin_versions(settings: FactSettings) -> dict[str, str]:
     used = [(METHODS, method.name) for method in settings.released]
     used += [(GENERATORS, settings.generator.provider), (ENCODERS, settings.embedding.model)]
     packages = (package_of(group, name) for group, name in used)
@@ -139,7 +214,7 @@ def _plugin_versions(settings: ProjectSettings) -> dict[str, str]:
     return {name: version for name, _, version in found}
 
 
-def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
+def _shown_settings(settings: FactSettings) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "epsilon": settings.privacy.epsilon,
         "metadata_share": settings.privacy.metadata_share,

@@ -1,28 +1,29 @@
-"""Prints the rehearsal of a run, for `sugarbush check` and `sugarbush run`."""
+"""Describes the rehearsal of a run, for `sugarbush check` and `sugarbush run`."""
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from sugarbush.pipeline.forecast import RunForecast
+from sugarbush.project.checked import Checked
 from sugarbush.rehearsal.rehearse import Rehearsal
 from sugarbush.rehearsal.verdict import Figures, Lengths
 
+REHEARSAL = "rehearsal"
 _MOST_KINDS = 8
-_INDENT = "           "
 
 
-def show_rehearsal(
-    rehearsal: Rehearsal, console: Console, *, run: RunForecast | None = None
-) -> None:
-    """Print the verdict, the figures and the forecast. Every line but that of `run` is public."""
+def checked_texts(rehearsal: Rehearsal, *, run: RunForecast | None = None) -> Checked:
+    """Return the verdict, the figures and the forecast, one a line. Every line but that of `run` is
+    public."""
+    lines = [rehearsal.line(), *_figure_lines(rehearsal.figures), _requests_line(rehearsal, run)]
+    if run is not None:
+        lines.append(f"{run.line()} (not DP: do not share)")
+    for change in rehearsal.changes:
+        lines.append(f"the texts are better with {change}; `sugarbush run` sets it")
+    return Checked(subject=REHEARSAL, text="\n".join(lines))
 
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    say(f"rehearsal  {rehearsal.line()}")
-    for line in _figure_lines(rehearsal.figures):
-        say(_INDENT + line)
+def _requests_line(rehearsal: Rehearsal, run: RunForecast | None) -> str:
+    """Return what the requests of a run need. The forecast `run` contains their time."""
     forecast = rehearsal.forecast
     sent = [f"a run sends up to {forecast.calls:,} requests"]
     if forecast.minutes is not None and run is None:
@@ -31,11 +32,7 @@ def show_rehearsal(
         )
     if forecast.cost is not None:
         sent.append(f"cost about {forecast.cost:.2f}")
-    say(_INDENT + ", ".join(sent))
-    if run is not None:
-        say(f"{_INDENT}{run.line()} (not DP: do not share)")
-    for change in rehearsal.changes:
-        say(f"{_INDENT}the texts are better with {change}; `sugarbush run` sets it")
+    return ", ".join(sent)
 
 
 def _figure_lines(figures: Figures) -> list[str]:
