@@ -344,20 +344,20 @@ class _Notebook:
     """A bar below the cell of a notebook, which disappears at the end."""
 
     def __init__(self, shell: Any) -> None:
-        self._handle = shell(_HtmlText(""), display_id=True)
+        self._handle = shell(_NotebookHtml(""), display_id=True)
         self._last_update = 0.0
 
     def update(self, state: _State) -> None:
         if (now := time.monotonic()) - self._last_update >= _NOTEBOOK_EVERY_S:
             self._last_update = now
             bar = f'<progress max="100" value="{state.percent}"></progress>' if state.total else ""
-            self._handle.update(_HtmlText(f"{bar} {html.escape(state.line())}"))
+            self._handle.update(_NotebookHtml(f"{bar} {html.escape(state.line())}"))
 
     def close(self, state: _State) -> None:
-        self._handle.update(_HtmlText(""))
+        self._handle.update(_NotebookHtml(""))
 
 
-class _HtmlText(NamedTuple):
+class _NotebookHtml(NamedTuple):
     text: str
 
     def _repr_html_(self) -> str:

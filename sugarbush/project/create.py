@@ -34,7 +34,7 @@ from sugarbush.data.reading import (
 from sugarbush.data.remote import SQLITE, Source, source_of
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import CONVERSATIONS_FILE, EXAMPLE_FOLDER, PrepareSettings
-from sugarbush.data.shapes.conversation import KEYS, Format
+from sugarbush.data.shapes.conversation import KEYS, ChatFormat
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.errors import FailureError, ParamsError, SchemaError, SugarbushError
 from sugarbush.languages import ENGLISH, language_code
@@ -276,7 +276,7 @@ def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
     fields: dict[str, Any] | None = None
     if column is not None:
         formats = {keys: name.value for name, keys in KEYS.items()}
-        format_ = formats[recognized[1]] if recognized else Format.OPENAI.value
+        format_ = formats[recognized[1]] if recognized else ChatFormat.OPENAI.value
         fields = {"conversation": {"column": column, "roles": roles, "format": format_}}
     elif user_data.json_schema is not None:
         fields = {"json_schema": user_data.json_schema, "column": next(iter(texts), None)}

@@ -20,7 +20,7 @@ Turn = tuple[str, str]  # role and content
 TURNS, WORDS_PER_TURN = "turns", "words per turn"
 
 
-class Format(StrEnum):
+class ChatFormat(StrEnum):
     """How a column writes a conversation."""
 
     OPENAI = "openai"
@@ -28,8 +28,8 @@ class Format(StrEnum):
     PREFIXES = "prefixes"
 
 
-KEYS = {Format.OPENAI: ("role", "content"), Format.SHAREGPT: ("from", "value")}
-ROLES = {Format.OPENAI: ("user", "assistant"), Format.SHAREGPT: ("human", "gpt")}
+KEYS = {ChatFormat.OPENAI: ("role", "content"), ChatFormat.SHAREGPT: ("from", "value")}
+ROLES = {ChatFormat.OPENAI: ("user", "assistant"), ChatFormat.SHAREGPT: ("human", "gpt")}
 
 
 class Conversation(Shape):
@@ -46,7 +46,7 @@ class Conversation(Shape):
         *,
         column: str,
         roles: Sequence[str],
-        format: Format | tuple[str, str] = Format.OPENAI,
+        format: ChatFormat | tuple[str, str] = ChatFormat.OPENAI,
         first: str | None = None,
         alternate: bool = False,
         max_turns: int = 100,
@@ -54,7 +54,7 @@ class Conversation(Shape):
     ) -> None:
         self._column, self._roles, self._format = column, tuple(roles), format
         # The keys of a turn; None means that the conversation is one text with labels
-        self._keys = KEYS.get(format) if isinstance(format, Format) else format
+        self._keys = KEYS.get(format) if isinstance(format, ChatFormat) else format
         self._requested = dict(requested or {})
         self._first, self._alternate, self._max_turns = first, alternate, max_turns
 
@@ -77,7 +77,7 @@ class Conversation(Shape):
 
     @property
     def description(self) -> str:
-        named = isinstance(self._format, Format)
+        named = isinstance(self._format, ChatFormat)
         form = self._format if named else " and ".join(self._format)
         return (
             f"conversations in column {self._column} (format {form}, roles "
@@ -167,7 +167,7 @@ class Conversation(Shape):
             raise ShapeError("has no conversation")
         if self._keys is None:
             if not isinstance(cell, str):
-                raise ShapeError(f"is not a text, as format: {Format.PREFIXES} says")
+                raise ShapeError(f"is not a text, as format: {ChatFormat.PREFIXES} says")
             return sections_of(cell, self._roles)
         if isinstance(cell, str):  # csv has no lists
             cell = _from_json(cell)

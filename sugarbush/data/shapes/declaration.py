@@ -36,8 +36,8 @@ from sugarbush.data.shapes.conversation import (
     ROLES,
     TURNS,
     WORDS_PER_TURN,
+    ChatFormat,
     Conversation,
-    Format,
     distinct_roles,
 )
 from sugarbush.data.shapes.fields import Fields
@@ -61,7 +61,7 @@ class ConversationForm(BaseModel):
 
     column: _Column = "messages"
     """The column with the conversations."""
-    format: Format | tuple[str, str] = Format.OPENAI
+    format: ChatFormat | tuple[str, str] = ChatFormat.OPENAI
     """openai: a list of {role, content}; sharegpt: a list of {from, value}; prefixes: a text with a
     label such as `Agent:` before each turn. Two names are other keys of a turn: of its role and its
     text."""
@@ -85,10 +85,11 @@ class ConversationForm(BaseModel):
             are_names = all(isinstance(key, str) and key for key in given)
             is_valid = len(given) == 2 and are_names and given[0] != given[1]
         else:
-            is_valid = given in list(Format)
+            is_valid = given in list(ChatFormat)
         if not is_valid:
             raise ValueError(
-                f"expected {', '.join(Format)}, or the two keys of a turn, such as [speaker, text]"
+                f"expected {', '.join(ChatFormat)}, or the two keys of a turn, such as "
+                "[speaker, text]"
             )
         return given
 
@@ -106,7 +107,9 @@ class ConversationForm(BaseModel):
 
     @property
     def all_roles(self) -> tuple[str, ...]:
-        return self.roles or (ROLES.get(self.format, ()) if isinstance(self.format, Format) else ())
+        return self.roles or (
+            ROLES.get(self.format, ()) if isinstance(self.format, ChatFormat) else ()
+        )
 
 
 class TextForm(BaseModel):
