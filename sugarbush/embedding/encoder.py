@@ -33,7 +33,7 @@ from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 BUNDLED = "bundled"
 
 # Increase this number if a change gives other vectors for equal texts and settings.
-_VERSION = 2
+_VERSION = 3
 _TEXTS_PER_CALL = 512
 _TEXTS_PER_WRITE = 4096  # a file of the cache, and the most that a killed run loses
 _WRITE_EVERY_S = 1.0  # a write waits for the disk
@@ -309,6 +309,10 @@ def _arithmetic() -> str:
 @lru_cache(maxsize=2)
 def _load(folder: Path) -> Transformer | _WholeTexts:
     """Load a model. Use the faster `Transformer` if it gives the library's vectors."""
+    from sugarbush.embedding.bert import is_plain_bert
+
+    if is_plain_bert(folder):
+        return _load_bert(folder)
     import torch
     from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
 
@@ -336,6 +340,34 @@ def _load(folder: Path) -> Transformer | _WholeTexts:
         # A static embedding adds up the words of each text, without a matrix product.
         batched=all(type(module) in (StaticEmbedding, Normalize) for module in network),
         most_tokens=network.max_seq_length or float("inf"),
+    )
+
+
+def _load_bert(folder: Path) -> Transformer:
+    """Load a BERT encoder without the libraries, which are slow to import."""
+    import torch
+
+    from sugarbush.embedding.bert import Bert, WordPieces
+    from sugarbush.embedding.onednn import use_onednn
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        network, tokenizer = Bert(folder), WordPieces.of(folder)
+    except Exception as error:  # any damaged file
+        raise ParamsError(
+            f"params.yaml: embedding.model: {folder} is not a model that can be loaded "
+            f"({type(error).__name__})"
+        ) from None
+    if device == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        use_onednn(network)
+    return Transformer(
+        network=network.to(device).eval(),
+        tokenizer=tokenizer,
+        device=device,
+        dim=network.dim,
+        most_tokens=tokenizer.model_max_length,
+        alone=device == "cpu",
     )
 
 
