@@ -178,7 +178,7 @@ def file_parts(path: Source, *, reading: Reading, map_parts: MapParts) -> list[F
         with opening(file, reading.setting):
             whole, form = FilePart(file, state=state_of(file)), format_of(file, reading.setting)
             parts.append([whole._replace(span=span) for span in form.spans(file, reading)])
-            if form.can_be_scanned(file, reading):
+            if not isinstance(file, Database) and form.can_be_scanned(file, reading):
                 starts = range(0, size_of(file), _SPAN_BYTES)
                 if len(starts) > 1:
                     place = len(parts) - 1

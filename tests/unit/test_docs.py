@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 import sugarbush as sb
+from sugarbush.audits.noise_faults import Fault
 from sugarbush.privacy import mechanisms
 from tests.settings import ROOT
 
@@ -211,16 +213,31 @@ def test_the_package_of_a_page_passes_its_own_tests(
     assert set(outcomes[name]) == {"passed"}
 
 
+@pytest.mark.slow
 def test_the_mechanism_of_the_page_passes_its_own_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mechanism, tests = (
+    mechanism, property_tests, statistical_tests = (
         b.text for b in blocks(DOCS / "how-to" / "add-a-mechanism.md") if b.language == "python"
     )
     name = "noisy_bounded_sum"
     monkeypatch.setattr(mechanisms, name, None, raising=False)
     exec(compile(mechanism, "<documentation>", "exec"), vars(mechanisms))
-    found = run(tests)
+    found = run(property_tests)
     with monkeypatch.context() as patch:
         found["test_one_more_record_moves_the_sum_by_at_most_the_bound"](tmp_path, patch, 500)
     found["test_a_refused_charge_leaves_the_ledger_unchanged"](tmp_path / "refused")
+    found["test_the_charge_covers_all_records_of_a_user"](tmp_path / "users")
+    found = run(statistical_tests)
+    found["test_the_noise_has_the_stated_scale"](tmp_path / "scale")
+    for fault in (None, Fault.ROOT_TWO):
+        folder = tmp_path / f"{fault}".replace("/", "_")
+        found["test_an_attacker_learns_no_more_than_the_event_says"](folder, fault)
+
+
+def test_the_mutant_of_the_page_on_mechanisms_changes_one_place() -> None:
+    page = blocks(DOCS / "how-to" / "add-a-mechanism.md")
+    (mutant,) = (yaml.safe_load(b.text) for b in page if b.language == "yaml")
+    mechanism, property_tests, _ = (b.text for b in page if b.language == "python")
+    assert mechanism.count(mutant["old"]) == 1
+    assert f"def {mutant['tests'][0].rpartition('::')[2]}(" in property_tests
