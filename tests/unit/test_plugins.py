@@ -28,9 +28,11 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evaluation.evaluate import installed_metrics
+from sugarbush.registry import METHODS, plugin_names
 from sugarbush.run.settings import parse_params
 from tests.settings import ROOT, settings
 
+KNOWN = ", ".join(plugin_names(METHODS))  # without the toy, the last name of all
 TOY = ROOT / "tests" / "fixtures" / "toy_package"
 slow = [pytest.mark.slow, pytest.mark.xdist_group("plugins")]
 
@@ -191,14 +193,17 @@ def test_the_digest_of_a_file_depends_on_the_package_of_its_format(
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"methods": ["toi"]}, "'toi' is not an installed method. Known: augpe, crt, dpft, maple,"),
+        ({"methods": ["toi"]}, f"'toi' is not an installed method. Known: {KNOWN},"),
         ({"generator__provider": "toi"}, "generator.provider: 'toi' is not an installed generator"),
         (
             {"methods__toy": {"text": 1}},
             "methods.toy.text is not a known setting; did you mean texts?",
         ),
         ({"methods": ["mapel"]}, "methods.mapel: did you mean maple? 'mapel' is not an installed"),
-        ({"methods__quux": {}}, "methods.quux: 'quux' is not an installed method. Known: augpe,"),
+        (
+            {"methods__quux": {}},
+            f"methods.quux: 'quux' is not an installed method. Known: {KNOWN},",
+        ),
         (
             {"generator__quux": {}},
             "generator.quux: is not a setting, and 'quux' is not an installed",
