@@ -344,7 +344,8 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
 def long_texts(count: int, words: int) -> list[str]:
     """Texts of `words` words or a few more. Each of their words is one token."""
     tokenizer = encode._load(encode.model_folder("bundled")).tokenizer
-    rng, short = public_rng(5, "long texts"), [w for w in WORDS if len(tokenizer([w], max_length=9)["input_ids"][0]) == 3]
+    rng = public_rng(5, "long texts")
+    short = [w for w in WORDS if len(tokenizer([w], max_length=9)["input_ids"][0]) == 3]
     return [" ".join(rng.choice(short, words + i)) for i in range(count)]
 
 
