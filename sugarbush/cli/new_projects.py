@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.cli.printing import say_on
+from sugarbush.generators.settings import GeneratorSection
 from sugarbush.project.create import CreatedProject, OwnData, create_project, update_project
 from sugarbush.project.example_name import ExampleName
 from sugarbush.project.local_model import DEFAULT_MODEL
 from sugarbush.project.template import SCHEMA
-from sugarbush.run.settings import FILE
+from sugarbush.run.settings import FILE, load_params
 
 _ENCODING = (
     "The header is not UTF-8. It was read as {0}, so params.yaml sets prepare.encoding: {0}. If "
@@ -58,6 +59,17 @@ def update(folder: Path, console: Console) -> None:
         console.print("All generated files are up to date.")
 
 
+def _generator(section: GeneratorSection) -> Iterator[str]:
+    """Say which generator the settings name. An option `-S` may name another than the default."""
+    name = getattr(section.chosen, "model", None)
+    if (section.provider, name) == ("huggingface", DEFAULT_MODEL.name):
+        yield f"  {FILE} names the generator {DEFAULT_MODEL.described}"
+        yield "    another one: generator.provider openai (an endpoint) or pool (public texts)"
+    else:
+        model = f", model {name}" if name else ""
+        yield f"  {FILE} names the generator {section.provider}{model}"
+
+
 def _next_steps(made: CreatedProject, *, profile: bool) -> Iterator[str]:
     folder, own = made.folder, made.user_data
     if not made.is_new:
@@ -86,8 +98,7 @@ def _next_steps(made: CreatedProject, *, profile: bool) -> Iterator[str]:
         yield f"  look at {SCHEMA}: {subject}remove attributes that do not matter"
     else:
         yield f"  edit {SCHEMA}: {subject}list public values"
-    yield f"  {FILE} names the generator {DEFAULT_MODEL.described}"
-    yield "    another one: generator.provider openai (an endpoint) or pool (public texts)"
+    yield from _generator(load_params(folder / FILE).generator)
     yield (
         "  sugarbush check            settings, every row, and 24 to 40 first texts; spends nothing"
     )

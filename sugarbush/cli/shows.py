@@ -17,15 +17,17 @@ from rich.text import Text
 from sugarbush.cli.printing import say_on, warn
 from sugarbush.data.schema import RELEASE_PREFIXES as HIDDEN
 from sugarbush.data.schema import Schema
-from sugarbush.errors import FailureError, MissingInputError, ParamsError
+from sugarbush.errors import FailureError, MissingInputError, ParamsError, StorageError
 from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.quality.judge import read_verdicts
 from sugarbush.release.card_state import ROUNDING, old_card_notice
 from sugarbush.release.figures import given_lines
 from sugarbush.release.folders import final_folder, method_folder, text_of_row
+from sugarbush.report.card import CARD_FILE, read_card
 from sugarbush.run.settings import FILE, load_params
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
@@ -159,15 +161,30 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
 
 
 def _warn_of_an_old_card(base: Path) -> None:
-    """Print a warning if the totals on the card may be too small. The terminal gets the warning, so
-    that other programs can read the output."""
+    """Print a warning if the card or the verdict is damaged, or if the totals on the card may be
+    too small. The terminal gets the warning, so that other programs can read the output."""
     if not (base / FILE).exists():
+        return
+    if damage := _damage(Roots(base)):
+        warn(damage)
         return
     project = open_project(base)
     settings, ledger = project.settings, project.ledger(rehearse=False)
     notice = old_card_notice(project.roots, settings.privacy, settings.released, ledger)
     if notice is not None:
         warn(notice)
+
+
+def _damage(roots: Roots) -> str | None:
+    """Name a file of the report that cannot be read, and what to do. None if all can be read."""
+    card = roots.published / CARD_FILE
+    try:
+        read_verdicts(roots)
+        if card.exists():
+            read_card(card)
+    except StorageError as error:
+        return str(error)
+    return None
 
 
 def _warn_of_later_charges(base: Path, model_card: Path) -> None:

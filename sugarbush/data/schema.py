@@ -91,6 +91,7 @@ from sugarbush.data.shapes.declaration import TextForm, beside, refuse_taken_nam
 from sugarbush.data.written_yaml import NullInList, load_written
 from sugarbush.errors import SchemaError
 from sugarbush.languages import CODE, ENGLISH
+from sugarbush.yaml_files import yaml_fault
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -661,9 +662,7 @@ def _fields_of(path: Path) -> dict[str, Any]:
     except NullInList as error:
         raise SchemaError(f"{path}, line {error.line}: {error}") from None
     except Exception as error:  # not only YAMLError: an invalid date raises a ValueError
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise SchemaError(f"{path}{where}: is not YAML") from None
+        raise SchemaError(f"{path}{yaml_fault(error)}") from None
     if not isinstance(fields, dict):
         raise SchemaError(f"{path}: expected 'subject' and 'attributes'")
     return fields

@@ -9,13 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from sugarbush.errors import InvariantError
 from sugarbush.evaluation.figures_plan import figure_requests
 from sugarbush.evaluation.first_look import CENTRE, FIT, KINDS, LENGTHS, STYLE, look_requests
 from sugarbush.methods.plan import plan_beside, plan_for
 from sugarbush.paths import atomic_file, checkout_root
 from sugarbush.pipeline.code import code_digest
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest
+from sugarbush.privacy.entries import NOT_AN_ENTRY
 from sugarbush.privacy.results import digest_of
 from sugarbush.run.context import Project
 from sugarbush.run.ledgers import profile_charges
@@ -60,7 +60,7 @@ def _read_plan(path: Path, key: str) -> BudgetPlan | None:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         return BudgetPlan.from_dict(fields["plan"]) if fields["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, InvariantError):
+    except (OSError, *NOT_AN_ENTRY):
         return None
 
 

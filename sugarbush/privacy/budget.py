@@ -184,19 +184,38 @@ class BudgetPlan:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> BudgetPlan:
-        """Invert `as_dict`. Raises KeyError, TypeError or InvariantError."""
-        rows = tuple(
-            BudgetAllocation(**row | {"subsampled": each and _training(event_from_dict(each))})
-            for row in fields["allocations"]
-            for each in [row["subsampled"]]
-        )
-        return cls(epsilon=fields["epsilon"], delta=fields["delta"], allocations=rows)
+        """Invert `as_dict`. Raises KeyError, TypeError, ValueError, AttributeError or
+        InvariantError for fields that `as_dict` never returns."""
+        rows = tuple(map(_allocation_of, fields["allocations"]))
+        if len({row.name for row in rows}) < len(rows):
+            raise InvariantError("two allocations have the same name")
+        epsilon, delta = fields["epsilon"], fields["delta"]
+        _require(float, epsilon=epsilon, delta=delta)
+        if bool(rows) != (epsilon > 0):
+            raise InvariantError("only a plan without allocations has epsilon 0")
+        return cls(epsilon=epsilon, delta=delta, allocations=rows)
 
 
-def _training(event: Event) -> DpSgd:
-    if not isinstance(event, DpSgd):
-        raise InvariantError(f"{event.kind}: is no charge of a training")
-    return event
+def _allocation_of(row: Mapping[str, Any]) -> BudgetAllocation:
+    allocation = BudgetAllocation(**row)
+    _require(str, name=allocation.name)
+    _require(float, mu=allocation.mu)
+    _require(int, count=allocation.count, sensitivity=allocation.sensitivity)
+    if allocation.mu == 0 or allocation.sensitivity == 0:
+        raise InvariantError(f"{allocation.name}: needs infinite noise, or none")
+    if row["subsampled"] is None:
+        return allocation
+    training = event_from_dict(row["subsampled"])
+    if not isinstance(training, DpSgd):
+        raise InvariantError(f"{training.kind}: is no charge of a training")
+    return replace(allocation, subsampled=training)
+
+
+def _require(kind: type, **values: object) -> None:
+    """Raise TypeError unless each value has this type and no number is negative or infinite."""
+    for name, value in values.items():
+        if type(value) is not kind or (kind is not str and not 0 <= value < math.inf):  # type: ignore[operator]
+            raise TypeError(f"{name}: expected a {kind.__name__}")
 
 
 def make_plan(

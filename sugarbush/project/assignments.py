@@ -21,6 +21,7 @@ from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.paths import atomic_file
 from sugarbush.run.settings import FILE, ProjectSettings, default_fields, parse_params
+from sugarbush.yaml_files import yaml_fault
 
 METHODS = "methods"
 
@@ -186,8 +187,8 @@ def _yaml() -> YAML:
 def _loaded(yaml: YAML, path: Path) -> Any:
     try:
         loaded = yaml.load(path.read_text(encoding="utf-8"))
-    except (YAMLError, UnicodeDecodeError):
-        raise ParamsError(f"{path}: is not YAML") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise ParamsError(f"{path}{yaml_fault(error)}") from None
     if not isinstance(loaded, dict):
         raise ParamsError(f"{path}: expected sections, such as 'privacy:'")
     return loaded

@@ -10,7 +10,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import yaml
 from pydantic import ValidationError, field_validator, model_validator
 from pydantic_core import SchemaError as ModelError
 
@@ -39,6 +38,7 @@ from sugarbush.run.profile_settings import ProfileSettings
 from sugarbush.settings import NOT_IN_OUTPUT, SECRET, Section, has_secret
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.dpsgd.settings import PretrainSettings, TrainingSettings
+from sugarbush.yaml_files import load_yaml, yaml_fault
 
 FILE = "params.yaml"
 
@@ -270,15 +270,13 @@ def _difference(value: Any, default: Any) -> Any:
 def load_params(path: Path = Path(FILE)) -> ProjectSettings:
     """Read the settings in a YAML file. Raises ParamsError with the file and the setting."""
     try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+        fields = load_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ParamsError(f"{path}: not found. Run the command in the project's folder") from None
     except (OSError, UnicodeDecodeError):
         raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
     except Exception as error:  # PyYAML raises ValueError for a malformed number or date
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise ParamsError(f"{path}{where}: is not YAML") from None
+        raise ParamsError(f"{path}{yaml_fault(error)}") from None
     return parse_params(fields, source=str(path))
 
 

@@ -209,6 +209,19 @@ def test_a_file_that_holds_no_settings_is_refused_by_name(tmp_path: Path, conten
         load_params(tmp_path / "missing.yaml")
 
 
+def test_a_key_that_occurs_twice_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("privacy:\n  epsilon: 1\n  delta: 1.0e-6\n  epsilon: 20\n")
+    with pytest.raises(ParamsError, match="line 4: the key 'epsilon' occurs twice"):
+        load_params(path)
+
+
+def test_a_mapping_may_repeat_a_key_of_the_mapping_that_it_merges(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("privacy: {<<: {epsilon: 1}, epsilon: 2}\n")
+    assert load_params(path).privacy.epsilon == 2
+
+
 def test_how_answers_are_got_does_not_change_which() -> None:
     fields = changed("generator.provider", "openai")
     before = parse_params(fields).generator.identity()

@@ -72,6 +72,13 @@ def test_an_attribute_named_twice_is_refused(tmp_path: Path) -> None:
     assert "have the same name: topic" in message_of(tmp_path, attribute, attribute)
 
 
+def test_a_key_that_occurs_twice_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text("subject: letters\nattributes: []\nsubject: notes\n")
+    with pytest.raises(SchemaError, match="line 3: the key 'subject' occurs twice"):
+        load_schema(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"- a", b"subject: [", b"\xff\xfe", b"subject: x\n"])
 def test_a_file_that_is_no_schema_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "schema.yaml"

@@ -22,7 +22,7 @@ from sugarbush.app.step_run import ReportStep
 from sugarbush.cli.budgets import show_budget
 from sugarbush.cli.profiles import make_profile
 from sugarbush.cli.runs import print_results
-from sugarbush.cli.shows import show_stage
+from sugarbush.cli.shows import show_report, show_stage
 from sugarbush.errors import LedgerError
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.artifacts import Artifacts
@@ -350,6 +350,23 @@ def test_a_card_and_a_model_card_that_lack_later_charges_come_with_a_warning(
     printed(show_model)
     said = f"All charges on the dataset have epsilon {rounded_up(ledger.total())} now"
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["verdict.json", "release_card.json"])
+@pytest.mark.parametrize("content", ["", "[]", '{"maple": {}}'])
+def test_report_names_a_damaged_file_and_what_to_do(
+    project: Project, capsys: pytest.CaptureFixture[str], name: str, content: str
+) -> None:
+    file = project.roots.published / name
+    before = file.read_text(encoding="utf-8")
+    file.write_text(content)
+    printed(
+        lambda console: show_report(project.base, open_page=False, internal=False, console=console)
+    )
+    file.write_text(before)
+    said = capsys.readouterr().err
+    assert f"{name}: is damaged" in said and "again with: sugarbush run" in said
+    assert "older than" not in said
 
 
 def test_the_command_prints_both_epsilons_of_a_profile_that_was_drawn_again(

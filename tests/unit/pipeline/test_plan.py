@@ -8,6 +8,7 @@ import pytest
 from sugarbush.pipeline import plan
 from sugarbush.pipeline.opening import open_project
 from sugarbush.privacy.budget import BudgetPlan
+from sugarbush.privacy.entries import NOT_AN_ENTRY
 from sugarbush.run.settings import ProjectSettings
 from tests.settings import params
 from tests.unit.pipeline.test_graph import SCHEMA
@@ -15,6 +16,9 @@ from tests.unit.pipeline.test_graph import SCHEMA
 
 def planned(base: Path, settings: ProjectSettings) -> BudgetPlan:
     return open_project(base, settings=settings, schema=SCHEMA).plan
+
+
+DAMAGED = (None, "x", [], {}, True, -1, float("nan"), float("inf"), {"kind": "x"}, [1])
 
 
 def stored(base: Path, settings: ProjectSettings) -> BudgetPlan:
@@ -72,4 +76,28 @@ def test_a_damaged_or_foreign_file_is_computed_again(tmp_path: Path) -> None:
     for content in ("", "{}", json.dumps(fields | {"plan": {}}), json.dumps(fields | {"key": "x"})):
         file.write_text(content)
         assert planned(tmp_path, settings) == first
+        assert stored(tmp_path, settings) == first
+
+
+@pytest.mark.parametrize("method", ["maple", "dpft"])
+def test_a_plan_with_a_damaged_value_is_computed_again(tmp_path: Path, method: str) -> None:
+    settings = params(methods=[method])
+    first = stored(tmp_path, settings)
+    file = tmp_path / plan.FILE
+    fields = json.loads(file.read_text())
+    rows = fields["plan"]["allocations"]
+    plans = [fields["plan"] | {name: bad} for name in fields["plan"] for bad in DAMAGED]
+    plans += [fields["plan"] | {"allocations": [*rows, rows[0]]}]
+    plans += [
+        fields["plan"] | {"allocations": [*rows[:i], row | {name: bad}, *rows[i + 1 :]]}
+        for i, row in enumerate(rows)
+        for name in row
+        for bad in DAMAGED
+        if not (name == "subsampled" and bad is None) and (name, bad) != ("name", "x")
+    ]
+    for damaged in plans:
+        with pytest.raises(NOT_AN_ENTRY):
+            BudgetPlan.from_dict(json.loads(json.dumps(damaged)))
+    for damaged in plans[::40]:
+        file.write_text(json.dumps(fields | {"plan": damaged}))
         assert stored(tmp_path, settings) == first

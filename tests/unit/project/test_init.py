@@ -520,3 +520,11 @@ def test_no_named_column_is_not_all_columns(
     write_csv(folder / "t.csv")
     init("own", "--from", "t.csv", "--text", "message", *option)
     assert load_params(folder / "own/params.yaml").profile.columns == columns
+
+
+def test_init_names_the_generator_that_an_option_sets(folder: Path) -> None:
+    write_csv(folder / "t.csv")
+    options = ("--from", "t.csv", "--text", "message")
+    assert "names the generator HuggingFaceTB/SmolLM2" in init("own", *options).stdout
+    said = init("other", *options, "-S", "generator.provider=pool").stdout
+    assert "params.yaml names the generator pool" in said and "SmolLM2" not in said

@@ -27,6 +27,12 @@ def test_one_setting_is_changed_and_the_comments_stay(project: Path) -> None:
     assert after.count("#") == before.count("#")
 
 
+def test_a_key_that_occurs_twice_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("privacy:\n  epsilon: 1\n  epsilon: 20\n")
+    with pytest.raises(ParamsError, match="line 3: the key 'epsilon' occurs twice"):
+        changed_settings(tmp_path, assignments=["privacy.delta=1.0e-6"])
+
+
 def methods_after(project: Path, *assignments: str) -> Any:
     write_settings(project, changed_settings(project, assignments=assignments))
     return yaml.safe_load((project / "params.yaml").read_text())["methods"]
