@@ -40,6 +40,9 @@ class BadRows(StrEnum):
 _NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 
+FRAME = "a frame"  # the name of records that `sb.prepare` received
+
+
 class PrepareSettings(Section):
     """How the private file is read and split."""
 

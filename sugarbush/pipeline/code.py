@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from sugarbush.registry import DETECTORS, ENCODERS, GENERATORS, METHODS, METRICS, packages_of
+from sugarbush.registry import (
+    DETECTORS,
+    ENCODERS,
+    FORMATS,
+    GENERATORS,
+    METHODS,
+    METRICS,
+    packages_of,
+)
 
 
 def code_digest() -> str:
@@ -20,7 +28,7 @@ def code_digest() -> str:
     """
     plugins = {
         module: package
-        for group in (GENERATORS, METHODS, ENCODERS, METRICS, DETECTORS)
+        for group in (GENERATORS, METHODS, ENCODERS, METRICS, DETECTORS, FORMATS)
         for module, package in packages_of(group).items()
     }
     whole = hashlib.sha256(json.dumps(plugins, sort_keys=True).encode())

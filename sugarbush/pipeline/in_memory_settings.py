@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sugarbush.data.settings import FRAME
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import GeneratorSettings
@@ -27,11 +28,11 @@ def settings_of_frame(
     sections: dict[str, Any] = {
         "privacy": privacy.model_dump(mode="json"),
         "prepare": {
-            "file": "a frame",
+            "file": FRAME,
             "text_column": text,
             "id_column": record_id,
             "user_column": user,
-            "donated": "a frame" if has_donated else None,
+            "donated": FRAME if has_donated else None,
         },
     }
     if generator is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -14,7 +14,9 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
+from sugarbush.data.formats.names import formats_for
 from sugarbush.data.schema import Schema
+from sugarbush.data.settings import FRAME, PrepareSettings
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.starts import TABLE
@@ -33,7 +35,7 @@ from sugarbush.privacy.remarks import (
 )
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.spending import spending_of
-from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
+from sugarbush.registry import ENCODERS, FORMATS, GENERATORS, METHODS, package_of
 from sugarbush.report.model import PublicQuality, ReleaseFacts
 from sugarbush.report.settings import PublicationSettings, ReportSettings
 from sugarbush.tables.settings import SynthesizeMetadataSettings
@@ -58,6 +60,9 @@ class FactSettings(Protocol):
 
     @property
     def privacy(self) -> PrivacySettings: ...
+
+    @property
+    def prepare(self) -> PrepareSettings: ...
 
     @property
     def extract_metadata(self) -> ExtractMetadataSettings: ...
@@ -188,11 +193,25 @@ def text_counts(lineage: Lineage) -> dict[str, int]:
 
 
 def _packages_with_private_texts(settings: FactSettings) -> tuple[str, ...]:
-    """Return other authors' packages that add a method or an encoder and so read private texts."""
-    used = [(METHODS, method.name) for method in settings.released]
-    used.append((ENCODERS, settings.embedding.model))
-    packages = (package_of(group, name) for group, name in used)
-    return tuple(dict.fromkeys(package for package in packages if package is not None))
+    """Return other authors' packages that read private texts: for a method, encoder or format."""
+    return tuple(dict.fromkeys(_packages(_readers_of_private_texts(settings))))
+
+
+def _readers_of_private_texts(settings: FactSettings) -> Iterator[tuple[str, str]]:
+    """Yield the group and the name of each plug-in that reads private texts."""
+    for method in settings.released:
+        yield METHODS, method.name
+    yield ENCODERS, settings.embedding.model
+    if settings.prepare.file != FRAME:
+        for name in formats_for(settings.prepare.file):
+            yield FORMATS, name
+
+
+def _packages(plugins: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the package of each plug-in of another author."""
+    for group, name in plugins:
+        if (package := package_of(group, name)) is not None:
+            yield package
 
 
 def software_versions() -> dict[str, str]:
@@ -207,10 +226,8 @@ def software_versions() -> dict[str, str]:
 
 
 def _plugin_versions(settings: FactSettings) -> dict[str, str]:
-    used = [(METHODS, method.name) for method in settings.released]
-    used += [(GENERATORS, settings.generator.provider), (ENCODERS, settings.embedding.model)]
-    packages = (package_of(group, name) for group, name in used)
-    found = (package.rpartition(" ") for package in packages if package is not None)
+    used = (*_readers_of_private_texts(settings), (GENERATORS, settings.generator.provider))
+    found = (package.rpartition(" ") for package in _packages(used))
     return {name: version for name, _, version in found}
 
 

@@ -24,16 +24,23 @@ from typing import Any
 import pytest
 
 from sugarbush.data.reading import column_names, digest_of_files, read_rows
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.settings import FRAME
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evaluation.evaluate import installed_metrics
+from sugarbush.pipeline.opening import open_project
 from sugarbush.registry import METHODS, plugin_names
+from sugarbush.release.facts import ReleaseContents, release_facts
 from sugarbush.run.settings import parse_params
 from tests.settings import ROOT, settings
 
 KNOWN = ", ".join(plugin_names(METHODS))  # without the toy, the last name of all
 TOY = ROOT / "tests" / "fixtures" / "toy_package"
+LETTERS = Schema(
+    subject="letters", attributes=(Attribute(name="s", values=("a", "b"), column="s"),)
+)
 slow = [pytest.mark.slow, pytest.mark.xdist_group("plugins")]
 
 Install = Callable[..., Path]
@@ -188,6 +195,32 @@ def test_the_digest_of_a_file_depends_on_the_package_of_its_format(
     plain = hashlib.sha256(hashlib.sha256(content).digest()).digest()
     assert before["a.toy"] == before["a.csv"] == after["a.csv"] == plain
     assert after["a.toy"] != plain
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [("letters.toy.gz", True), ("folder", True), ("letters.csv", False), (FRAME, False)],
+)
+def test_the_card_names_the_package_of_the_format_of_the_private_file(
+    install: Install, tmp_path: Path, file: str, named: bool
+) -> None:
+    """A folder may contain files of each format."""
+    install()
+    project = open_project(
+        tmp_path,
+        settings=parse_params(settings(prepare__file=file, privacy__dataset="letters")),
+        schema=LETTERS,
+    )
+    facts = release_facts(
+        project.settings,
+        LETTERS,
+        ReleaseContents(texts={}, donated=0, engine=None),
+        ledger=project.ledger(),
+        ledger_ids=[],
+        plan=project.plan,
+    )
+    assert ("toy-package 1.0" in facts.other_packages) == named
+    assert (facts.software.get("toy-package") == "1.0") == named
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,18 @@ def scheme_of(name: str) -> str | None:
     return scheme if mark and scheme in plugin_names(FORMATS) else None
 
 
+def formats_for(name: str) -> tuple[str, ...]:
+    """Return the registered suffixes and schemes of the formats that may read a source.
+
+    For a folder, these are all suffixes, because its files are not listed.
+
+    >>> formats_for("letters.csv.gz"), ".csv" in formats_for("letters")
+    (('.csv',), True)
+    """
+    key = scheme_of(name) or suffix_of(name)
+    return tuple(suffixes()) if key is None else (key,)
+
+
 def suffixes() -> list[str]:
     """Return the registered suffixes, the common ones first."""
     names = {name for name in plugin_names(FORMATS) if name.startswith(".")}

@@ -110,7 +110,13 @@ def test_a_change_of_any_module_that_a_stage_imports_makes_the_stage_stale(tmp_p
 
 @pytest.mark.parametrize(
     "group",
-    ["sugarbush.generators", "sugarbush.methods", "sugarbush.encoders", "sugarbush.metrics"],
+    [
+        "sugarbush.generators",
+        "sugarbush.methods",
+        "sugarbush.encoders",
+        "sugarbush.metrics",
+        "sugarbush.formats",
+    ],
 )
 def test_a_changed_plug_in_makes_every_stage_that_spends_nothing_stale(
     tmp_path: Path, group: str
