@@ -112,8 +112,8 @@ def make_owner_only(folder: Path) -> None:
     """
     if folder.exists():
         return
-    for part in [part for part in (*reversed(folder.parents), folder) if not part.exists()]:
-        part.mkdir(mode=0o700, exist_ok=True)
+    for each in [each for each in (*reversed(folder.parents), folder) if not each.exists()]:
+        each.mkdir(mode=0o700, exist_ok=True)
 
 
 _OF_A_PROJECT = (
@@ -151,10 +151,10 @@ def make_private(folder: Path) -> Path:
     """Make a folder. The folder and its next parent `private` or `internal` get mode 0700."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for part in (folder, *folder.parents):
-            if part.name in {"private", "internal"} or part == folder:
-                part.chmod(0o700)
-            if part.name in {"private", "internal"}:
+        for each in (folder, *folder.parents):
+            if each.name in {"private", "internal"} or each == folder:
+                each.chmod(0o700)
+            if each.name in {"private", "internal"}:
                 break
     except OSError as error:
         raise StorageError(f"{folder}: {error.strerror}") from None

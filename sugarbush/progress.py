@@ -102,8 +102,8 @@ class _State:
         """Return the state in one line, such as `first texts: 40% (12 of 30 answers), 2.0/s`."""
         if not self.total:
             return f"{self.what}: {duration(self.elapsed_s)} so far"
-        parts = (self.public_line(), self.rate, f"{duration(self.elapsed_s)} so far", self.left)
-        return ", ".join(part for part in parts if part)
+        shown = (self.public_line(), self.rate, f"{duration(self.elapsed_s)} so far", self.left)
+        return ", ".join(each for each in shown if each)
 
     def public_line(self) -> str:
         """Return the state without times. A flow reads this line with `read_line`."""
@@ -312,7 +312,7 @@ class _OneLine(ProgressColumn):
         line = Text(f"{name} ", no_wrap=True, overflow="ellipsis")
         line.append("━" * full, style="bar.complete").append("─" * (_BAR - full), style="bar.back")
         figures = (state.counts, state.rate, state.left, f"{duration(state.elapsed_s)} so far")
-        line.append(" " + "  ".join(part for part in figures if part))
+        line.append(" " + "  ".join(each for each in figures if each))
         return line.append(f"  {state.note}", style="dim") if state.note else line
 
 

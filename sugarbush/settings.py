@@ -113,9 +113,9 @@ class Section(BaseModel, metaclass=_SectionType):
     @classmethod
     def _no_number_from_a_bool(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse `true` and `false` for a number. pydantic would read `epsilon: true` as 1."""
-        parts = list(value.values()) if isinstance(value, dict) else value
-        parts = parts if isinstance(parts, list) else [parts]
-        if info.field_name is not None and any(isinstance(part, bool) for part in parts):
+        values = list(value.values()) if isinstance(value, dict) else value
+        values = values if isinstance(values, list) else [values]
+        if info.field_name is not None and any(isinstance(each, bool) for each in values):
             kinds = list(_kinds(cls.model_fields[info.field_name].annotation))
             takes_bool = any(kind is bool or isinstance(kind, bool) for kind in kinds)
             if not takes_bool and (int in kinds or float in kinds):
@@ -166,7 +166,7 @@ def has_secret(value: Any) -> bool:
     if isinstance(value, str):
         return bool(_LOGIN.fullmatch(value)) or any(map(_is_secret, _URL.findall(value)))
     if isinstance(value, Mapping):
-        return any(has_secret(part) for pair in value.items() for part in pair)
+        return any(has_secret(each) for pair in value.items() for each in pair)
     return isinstance(value, list | tuple | set | frozenset) and any(map(has_secret, value))
 
 
@@ -183,8 +183,8 @@ def _is_secret(rest: str) -> bool:
 def _kinds(annotation: Any) -> Iterator[Any]:
     """Yield the types in an annotation, such as int and None of `int | None`."""
     yield annotation
-    for part in get_args(annotation):
-        yield from _kinds(part)
+    for each in get_args(annotation):
+        yield from _kinds(each)
 
 
 def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ class _Loader(yaml.SafeLoader):
     """Refuses a key that occurs twice. PyYAML would use the last value, and DVC stops."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node: yaml.MappingNode = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen = set[tuple[str, str]]()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):

@@ -174,7 +174,7 @@ def profile(
     named = list(dict.fromkeys(map(str, frame.columns if columns is None else columns)))
     project_settings = arguments.project_settings()
     texts = {named_text} if form is None else {*form.shape.columns}
-    parts: set[str] = set() if form is None else {*form.shape.types}
+    sections: set[str] = set() if form is None else {*form.shape.types}
     private = private_names(project_settings.prepare, project_settings.publication.private_columns)
     if columns is not None:
         refuse_uncounted(named, texts, private, setting="columns")
@@ -189,7 +189,7 @@ def profile(
             name
             for name in named
             if columns is not None
-            or (name not in texts | parts and private_name(name, private) is None)
+            or (name not in texts | sections and private_name(name, private) is None)
         ),
         donated=arguments.donated_frame(None if form is None else form.shape),
         forced=new_draw,

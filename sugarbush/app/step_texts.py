@@ -15,7 +15,7 @@ from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.paths import atomic_file, find_input
 from sugarbush.profiling.requests import form_of_project
 from sugarbush.project.check import example_is_made
-from sugarbush.project.estimate import NAMES, EstimatePart, estimate_run
+from sugarbush.project.estimate import NAMES, EstimateTable, estimate_run
 from sugarbush.run.settings import ProjectSettings
 
 _SOURCES = "generator.pool.sources"
@@ -194,17 +194,17 @@ class EstimateStep(Step):
 
     def context(self, app: App, form: Form | None) -> dict[str, Any]:
         project = app.project()
-        problem, parts = "", list[EstimatePart]()
+        problem, tables = "", list[EstimateTable]()
         if example_is_made(project):
             try:
-                parts = list(estimate_run(project))
+                tables = list(estimate_run(project))
             except SugarbushError as error:
                 problem = str(error)
         generator = project.settings.generator
         return {
             "provider": generator.provider,
             "endpoint": getattr(generator.chosen.endpoint, "address", None),
-            "estimate": parts,
+            "estimate": tables,
             "names": NAMES,
             "problem": problem,
             "is_made": example_is_made(project),

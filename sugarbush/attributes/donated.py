@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.attributes.agreement import Agreement, agreements
-from sugarbush.attributes.extract import extract_codes, without_part
+from sugarbush.attributes.extract import extract_codes, without_section
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import (
     ZeroShotReader,
@@ -128,7 +128,7 @@ def read_donated_codes(
                 labels[name],
                 abstain=settings.zero_shot_abstain,
             )
-            held_out[:, schema.names.index(name)] = without_part(
+            held_out[:, schema.names.index(name)] = without_section(
                 attribute, schema, records.texts, read
             )
     return DonatedCodes(

@@ -203,7 +203,7 @@ def attributes_of_record(schema: Mapping[str, Any], *, column: str | None) -> tu
         if kind in ("string", "boolean") and len(values) > 1:
             fields = {"values": values, "other": free_word("other", values)}
         elif kind in ("integer", "number") and low is not None and high is not None and low < high:
-            fields = {"bins": sorted({low + (high - low) * part / 4 for part in (1, 2, 3)})}
+            fields = {"bins": sorted({low + (high - low) * quarter / 4 for quarter in (1, 2, 3)})}
         if fields is not None:
             attribute = attribute_name(name)
             if column is None and attribute != name:

@@ -5,7 +5,7 @@
     zero_shot   the value with descriptions that are nearest to the text in embedding space
     llm         the value that an endpoint returned; the caller passes it like a column
 
-`read_from` limits keywords and zero_shot to one part of the text, such as the turns of one role.
+`read_from` limits keywords and zero_shot to one section of the text, such as the turns of one role.
 
 Guarantee: row i depends only on record i and on public data (schema, donated examples). Therefore
 `Private.map_batch` may call `extract_codes`. The guarantee assumes that the embedding of a text
@@ -45,7 +45,7 @@ def extract_codes(
     attribute with the source `column` or `llm` to its raw values. `readers` maps each zero_shot
     attribute to its reader. Raises InvariantError if a column is missing or has a wrong length.
     """
-    vectors = cache(lambda part: np.asarray(embed(schema.texts_of(part, texts))))
+    vectors = cache(lambda section: np.asarray(embed(schema.texts_of(section, texts))))
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
     for column, attribute in enumerate(schema.attributes):
         if attribute.column is not None or attribute.source is not None:
@@ -56,17 +56,17 @@ def extract_codes(
             read = readers[attribute.name].read(
                 vectors(attribute.read_from), abstain=params.zero_shot_abstain
             )
-            codes[:, column] = without_part(attribute, schema, texts, read)
+            codes[:, column] = without_section(attribute, schema, texts, read)
     return codes
 
 
-def without_part(
+def without_section(
     attribute: Attribute, schema: Schema, texts: Sequence[str], codes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return `codes` (n,), with `other` for each text without the part `read_from`."""
+    """Return `codes` (n,), with `other` for each text without the section `read_from`."""
     if attribute.read_from is None:
         return codes
-    empty = [not part.strip() for part in schema.texts_of(attribute.read_from, texts)]
+    empty = [not section.strip() for section in schema.texts_of(attribute.read_from, texts)]
     return np.where(empty, len(attribute.domain) - 1, codes)
 
 

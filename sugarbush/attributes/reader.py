@@ -8,7 +8,7 @@ Three public facts decide a label:
                           attributes, a classifier is trained on the donated examples. Another one
                           learns from noisy sums of the records' embeddings by class (without
                           donated examples, only if requests give no information). `read_from`
-                          limits each of them to one part of the text, such as one role
+                          limits each of them to one section of the text, such as one role
     the request           its weight follows from the agreement of requests and texts. The weight
                           is 0 for a pool, because its texts existed before the requests. If nothing
                           else reads an attribute, a classifier learns from the texts with a
@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.class_reader import SUMS_ALONE, ClassReader, choose_weights, combined
-from sugarbush.attributes.extract import by_keywords, without_part
+from sugarbush.attributes.extract import by_keywords, without_section
 from sugarbush.attributes.released_values import states_value
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
@@ -223,8 +223,8 @@ class LabelReader:
         codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
         confidence = np.full(codes.shape, np.nan)
         attributes = []
-        # once for all attributes that read the same part, and only if needed
-        vectors = cache(lambda part: self._embedded(schema.texts_of(part, texts)))
+        # once for all attributes that read the same section, and only if needed
+        vectors = cache(lambda section: self._embedded(schema.texts_of(section, texts)))
         for column, attribute in enumerate(schema.attributes):
             requested_codes = _requested_codes(requested[:, column], attribute)
             read = self._probabilities(column, attribute, texts, vectors)
@@ -325,15 +325,15 @@ class LabelReader:
         vectors: Callable[[str | None], NDArray[np.float32]],
     ) -> tuple[NDArray[np.float64], LabelSource, _Quality | None] | None:
         """Return the probability of each value (n, k) and its source, or None without a reader."""
-        size, part = len(attribute.domain), attribute.read_from
+        size, section = len(attribute.domain), attribute.read_from
         if is_in_record(attribute, self.schema):
             return _certain(codes_in_records(attribute, self.schema, texts), size), "record", None
         if attribute.keywords is not None:
-            said = self.schema.texts_of(part, texts)
+            said = self.schema.texts_of(section, texts)
             return _certain(by_keywords(attribute, said), size), "keywords", None
         if attribute.name in self.readers:
-            read = self.readers[attribute.name].read(vectors(part), abstain=self.abstain)
-            read = without_part(attribute, self.schema, texts, read)
+            read = self.readers[attribute.name].read(vectors(section), abstain=self.abstain)
+            read = without_section(attribute, self.schema, texts, read)
             return _certain(read, size), "zero_shot", None
         return self._classified(column, attribute, vectors)
 
@@ -347,16 +347,16 @@ class LabelReader:
         examples, labels = self._examples(column, attribute)
         if not examples and self.requests_tell:
             return None  # nothing shows whether sums know more than requests
-        counts, sums, part = self._counts(attribute), None, attribute.read_from
+        counts, sums, section = self._counts(attribute), None, attribute.read_from
         if self.class_sums is not None and counts is not None:
-            sums = ClassReader.of(self.class_sums, column, counts=counts, public=vectors(part))
+            sums = ClassReader.of(self.class_sums, column, counts=counts, public=vectors(section))
         if not examples:
             if sums is None:
                 return None
-            of_sums = sums.log_likelihoods(vectors(part))
+            of_sums = sums.log_likelihoods(vectors(section))
             likely = combined(of_sums, 0.0, _log_prior(counts), weights=SUMS_ALONE)
             return likely, "class_sums", _expected_quality(likely)
-        embedded = self._embedded(self.schema.texts_of(part, examples))
+        embedded = self._embedded(self.schema.texts_of(section, examples))
         classifier = _Classifier.train(
             embedded, labels, attribute=attribute, embed=self.embed, counts=counts
         )
@@ -364,7 +364,7 @@ class LabelReader:
         if sums is None:
             heldout = _by_others(others, embedded, len(attribute.domain))
             quality = _quality(heldout, labels, temperature=_temperature(heldout, labels))
-            likely = classifier.probabilities(vectors(part), temperature=quality.temperature)
+            likely = classifier.probabilities(vectors(section), temperature=quality.temperature)
             return likely, "donated", quality
         prior = _log_prior(counts)
         heldout = np.empty((len(labels), len(prior)))
@@ -381,8 +381,8 @@ class LabelReader:
             )
         quality = _quality(by_others, labels)
         likely = combined(
-            sums.log_likelihoods(vectors(part)),
-            classifier.log_likelihoods(vectors(part)),
+            sums.log_likelihoods(vectors(section)),
+            classifier.log_likelihoods(vectors(section)),
             prior,
             weights=weights,
         )

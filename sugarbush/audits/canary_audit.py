@@ -129,8 +129,8 @@ def audit(
     # Each attack has two tests, and all tests share the error probability 1 - `confidence`. Later
     # attacks find only large faults. So each attack gets a tenth of the error probability of the
     # attack before it.
-    parts = 0.1 ** np.arange(len(attacks))
-    confidences = (1 - (1 - confidence) * parts / parts.sum() / 2).tolist()
+    shares = 0.1 ** np.arange(len(attacks))
+    confidences = (1 - (1 - confidence) * shares / shares.sum() / 2).tolist()
     return AuditFinding(
         mechanism=mechanism,
         fault=fault,

@@ -96,6 +96,6 @@ def private_folders(base: Path) -> Iterator[Path]:
 
 
 def _has_link(folder: Path, base: Path) -> bool:
-    """Return whether a part of the path below the project's repository is a link."""
+    """Return whether a folder of the path below the project's repository is a link."""
     shared = Path(os.path.commonpath([folder, base]))
-    return any(part.is_symlink() for part in (folder, *folder.parents) if shared in part.parents)
+    return any(each.is_symlink() for each in (folder, *folder.parents) if shared in each.parents)

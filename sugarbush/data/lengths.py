@@ -10,7 +10,7 @@ import numpy as np
 from sugarbush.languages import count_words
 
 # Shares of the quantiles that describe a distribution of lengths: the middles of equal parts.
-SHARES: Final = tuple((2 * part + 1) / 20 for part in range(10))
+SHARES: Final = tuple((2 * number + 1) / 20 for number in range(10))
 # Quantiles of noisy counts: nearer to the ends, there is more noise than texts.
 NOISY_SHARES: Final = (0.1, 0.3, 0.5, 0.7, 0.9)
 

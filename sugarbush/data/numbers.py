@@ -48,7 +48,7 @@ class TwoMeanings(NotANumber):
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _WrittenNumber:
     """The sign, the digits and the notation of a number."""
 
     sign: int
@@ -80,14 +80,14 @@ def read_number(text: str, decimal: str | None = None) -> float:
     >>> read_number("1.234"), read_number("1.234", ","), read_number("1,234", ".")
     (1.234, 1234.0, 1234.0)
     """
-    parts = _parts(text)
+    written = _written(text)
     if decimal is not None:
-        if parts.notation == _OTHER[decimal]:
+        if written.notation == _OTHER[decimal]:
             raise NotANumber
-        return parts.value(decimal)
-    if parts.notation == OPEN_COMMA:
+        return written.value(decimal)
+    if written.notation == OPEN_COMMA:
         raise TwoMeanings
-    return parts.value(COMMA if parts.notation == COMMA else POINT)
+    return written.value(COMMA if written.notation == COMMA else POINT)
 
 
 def notation_of(text: str) -> str:
@@ -99,14 +99,14 @@ def notation_of(text: str) -> str:
     if len(text) > _LONGEST or not _DIGIT.search(text):
         return NO_NUMBER
     try:
-        parts = _parts(text)
-        parts.value(COMMA if parts.notation == COMMA else POINT)
+        written = _written(text)
+        written.value(COMMA if written.notation == COMMA else POINT)
     except NotANumber:
         return NO_NUMBER
-    return parts.notation
+    return written.notation
 
 
-def _parts(text: str) -> _Parts:
+def _written(text: str) -> _WrittenNumber:
     if any(c.isnumeric() and not c.isdecimal() for c in text):  # 10² is not 102
         raise NotANumber
     bare = unicodedata.normalize("NFKC", text).translate(_MINUS).strip()
@@ -122,15 +122,15 @@ def _parts(text: str) -> _Parts:
     sign *= signed or 1
     if _EXPONENT.fullmatch(bare):
         notation = next((mark for mark in (POINT, COMMA) if mark in bare), PLAIN)
-        return _Parts(sign, bare.replace(COMMA, POINT).lower(), notation)
+        return _WrittenNumber(sign, bare.replace(COMMA, POINT).lower(), notation)
     if not _BODY.fullmatch(bare):
         raise NotANumber
     if spaced := _SPACED.fullmatch(bare):
         rest = spaced[2] or ""
-        return _Parts(sign, re.sub(r"[ ']", "", bare), rest[:1] or PLAIN)
+        return _WrittenNumber(sign, re.sub(r"[ ']", "", bare), rest[:1] or PLAIN)
     if " " in bare or "'" in bare:
         raise NotANumber
-    return _Parts(sign, bare, _notation(bare))
+    return _WrittenNumber(sign, bare, _notation(bare))
 
 
 def _without_sign(text: str) -> tuple[str, int]:

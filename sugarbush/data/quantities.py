@@ -408,19 +408,19 @@ def _datetime_of(text: str) -> datetime:
 
 def _date_of(match: re.Match[str]) -> date:
     """Return the date of a match. Raises CellError for a date that may be read in two ways."""
-    parts = {name: text for name, text in match.groupdict().items() if text is not None}
-    year = int(next(text for name, text in parts.items() if name[0] == "y"))
-    if "a" in parts:
-        first, second = int(parts["a"]), int(parts["b"])
+    found = {name: text for name, text in match.groupdict().items() if text is not None}
+    year = int(next(text for name, text in found.items() if name[0] == "y"))
+    if "a" in found:
+        first, second = int(found["a"]), int(found["b"])
         if first != second and max(first, second) <= 12:
             raise CellError(TWO_DATES)
         day, month = (first, second) if first > 12 or first == second else (second, first)
         return date(year, month, day)
-    day = int(next(text for name, text in parts.items() if name[0] == "d"))
-    named = next((text for name, text in parts.items() if name[0] == "n"), None)
+    day = int(next(text for name, text in found.items() if name[0] == "d"))
+    named = next((text for name, text in found.items() if name[0] == "n"), None)
     if named is not None:
         return date(year, _MONTHS[folded(named)], day)
-    return date(year, int(next(text for name, text in parts.items() if name[0] == "m")), day)
+    return date(year, int(next(text for name, text in found.items() if name[0] == "m")), day)
 
 
 def _zone_of(text: str | None) -> timezone | None:

@@ -8,7 +8,7 @@ A rule compares expressions of columns, numbers and dates:
     end - start <= 30               # days between two dates, or seconds between two datetimes
 
 Allowed are names of attributes with a type or with listed numbers, constants, + - *, and the
-comparisons == != < <= > >=. The text is parsed as Python, and only these parts are accepted; it is
+comparisons == != < <= > >=. The text is parsed as Python, and only these forms are accepted; it is
 never evaluated by Python. A rule holds for a row without a value of one of its columns.
 """
 
@@ -84,9 +84,9 @@ class Rule:
     @cached_property
     def names(self) -> frozenset[str]:
         """The columns that the rule names."""
-        parts = [part for left, _, right in self._comparisons for part in (left, right)]
+        sides = [side for left, _, right in self._comparisons for side in (left, right)]
         return frozenset(
-            node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)
+            node.id for side in sides for node in ast.walk(side) if isinstance(node, ast.Name)
         )
 
     @cached_property
@@ -107,7 +107,7 @@ class Rule:
         )
 
     def _check(self, node: ast.expr) -> None:
-        """Raise ValueError for a part that the grammar does not have."""
+        """Raise ValueError for an expression that the grammar does not have."""
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
             self._check(node.left)
             self._check(node.right)

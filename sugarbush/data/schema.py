@@ -159,7 +159,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     read_from: str | None = None
 
     @model_serializer(mode="wrap")
-    def _without_empty_part(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_empty_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out an empty `read_from`, `decimal` or `descriptions`, so that cache keys of other
         schemas do not change."""
         fields: dict[str, Any] = serialize(self)
@@ -528,31 +528,31 @@ class Schema(BaseModel, metaclass=_SchemaType):
             columns = {a.name: a.column for a in self.attributes}
             refuse_taken_names(self.text.shape, columns, RELEASE_COLUMNS, RELEASE_PREFIXES)
         for attribute in self.attributes:
-            self._check_part(attribute)
+            self._check_section(attribute)
         return self
 
-    def _check_part(self, attribute: Attribute) -> None:
+    def _check_section(self, attribute: Attribute) -> None:
         if attribute.read_from is None:
             return
         where = f"attribute '{attribute.name}': read_from"
-        parts = () if self.shape is None else self.shape.parts
-        if attribute.read_from not in parts:
-            named = ", ".join(parts) if parts else "none, because each text is one string"
-            raise ValueError(f"{where} must name a part of the text: {named}")
+        sections = () if self.shape is None else self.shape.sections
+        if attribute.read_from not in sections:
+            named = ", ".join(sections) if sections else "none, because each text is one string"
+            raise ValueError(f"{where} must name a section of the text: {named}")
         if attribute.source is not None:
             raise ValueError(f"{where} needs another source than llm, which reads whole texts")
         if self.shape is not None and self.shape.is_inside(attribute.column or ""):
             raise ValueError(f"{where} is not needed: the record contains the value")
 
-    def texts_of(self, part: str | None, texts: Sequence[str]) -> Sequence[str]:
-        """Return the part of each canonical text that `read_from` names. None means the whole text.
+    def texts_of(self, section: str | None, texts: Sequence[str]) -> Sequence[str]:
+        """Return the section of each canonical text that `read_from` names. None: the whole text.
 
-        Guarantee: entry i is a function of text i alone. A text without the part, or without the
+        Guarantee: entry i is a function of text i alone. A text without the section, or without the
         shape, gives "".
         """
-        if part is None or self.shape is None:
+        if section is None or self.shape is None:
             return texts
-        return [_part_of(text, self.shape, part) for text in texts]
+        return [_section_of(text, self.shape, section) for text in texts]
 
     @cached_property
     def checked_rules(self) -> tuple[Rule, ...]:
@@ -621,9 +621,9 @@ class Schema(BaseModel, metaclass=_SchemaType):
         return tuple((a.name, a.domain[c]) for a, c in zip(self.attributes, codes, strict=True))
 
 
-def _part_of(text: str, shape: Shape, part: str) -> str:
+def _section_of(text: str, shape: Shape, section: str) -> str:
     try:
-        return shape.part(text, part)
+        return shape.section(text, section)
     except ValueError:  # a text of somebody else, which has no shape
         return ""
 

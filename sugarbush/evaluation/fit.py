@@ -172,9 +172,9 @@ class NearTexts:
         )
         return np.asarray(np.clip(local, surely, random))
 
-    def _apart(self, part: float, *, default: float) -> float:
-        """The squared distance at a part of the way from random records to equality."""
-        return default if self.random is None else 2 * (1 - self.random) * (1 - part)
+    def _apart(self, fraction: float, *, default: float) -> float:
+        """The squared distance at a fraction of the way from random records to equality."""
+        return default if self.random is None else 2 * (1 - self.random) * (1 - fraction)
 
     def cells(self, embeddings: NDArray[np.float32]) -> NDArray[np.int32]:
         """Return 1 for each record (n, d) whose nearest text is near, and 0 for others: (n,)."""

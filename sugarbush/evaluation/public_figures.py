@@ -98,7 +98,7 @@ def _quality_figures(numbers: NoisyNumbers) -> Iterator[PublicFigure]:
     if measured:
         right = sum(cells[2] + cells[3] for _, cells in measured) / len(measured)
         wrong = sum(cells[0] + cells[1] for _, cells in measured) / len(measured)
-        yield _share(ACCURACY, right, wrong, cells=2, numbers=numbers, parts=len(measured))
+        yield _share(ACCURACY, right, wrong, cells=2, numbers=numbers, sums=len(measured))
     for name, cells in measured:
         right, wrong = cells[2] + cells[3], cells[0] + cells[1]
         yield _share(ACCURACY, right, wrong, cells=2, numbers=numbers, attribute=name)
@@ -112,11 +112,11 @@ def _share(
     *,
     cells: int,
     numbers: NoisyNumbers,
-    parts: int = 1,
+    sums: int = 1,
     attribute: str | None = None,
 ) -> PublicFigure:
     """Return the share of `yes` among all counts. Each of both numbers adds up `cells` noisy
-    counts, or is a mean of `parts` such sums.
+    counts, or is a mean of `sums` such sums.
 
     The statistic yes - r (yes + no) has mean 0 at the true share r. Its variance is that of the
     noise, and of n draws with probability r: n r (1 - r). (A mean of several bits of a record does
@@ -124,7 +124,7 @@ def _share(
     contains every r that is not refused (Fieller 1954; Wilson 1927 for the sampling).
     """
     whole = yes + no
-    variance = cells * numbers.quality_stddev**2 / parts
+    variance = cells * numbers.quality_stddev**2 / sums
 
     def spread(share: NDArray[np.float64]) -> NDArray[np.float64]:
         noise = variance * ((1 - share) ** 2 + share**2)
@@ -159,15 +159,15 @@ def _marginals(numbers: NoisyNumbers) -> Iterator[PublicFigure]:
     stddev = numbers.records_stddev
     found = [float(moved[j]) for j, known in enumerate(numbers.measured) if known]
 
-    def figure(name: str, number: float, parts: int, attribute: str | None) -> PublicFigure:
+    def figure(name: str, number: float, sums: int, attribute: str | None) -> PublicFigure:
         found = _ratio(
             name,
             number,
             count,
-            spread=lambda share: stddev * np.sqrt(1 / parts + share**2),
+            spread=lambda share: stddev * np.sqrt(1 / sums + share**2),
             attribute=attribute,
         )
-        least = min(_Z * stddev / math.sqrt(parts) / max(count, 1.0), 1.0)
+        least = min(_Z * stddev / math.sqrt(sums) / max(count, 1.0), 1.0)
         return replace(found, high=max(found.high, least))
 
     if found:

@@ -231,10 +231,10 @@ def choose_by_scores(
     chosen = []
     for block in range(blocks):
         indices = np.arange(block, len(scores), blocks)
-        part = count * (block + 1) // blocks - count * block // blocks
+        quota = count * (block + 1) // blocks - count * block // blocks
         target = np.maximum(scores[indices], 0.0)
         chosen.append(
-            indices[herd(target, embeddings[indices], width=width, count=min(part, len(indices)))]
+            indices[herd(target, embeddings[indices], width=width, count=min(quota, len(indices)))]
         )
     return np.concatenate(chosen)
 

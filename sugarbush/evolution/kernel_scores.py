@@ -75,9 +75,9 @@ class KernelScores:
         steps = np.empty((size, count), dtype=np.int64)
         weights, scores = np.empty((size, count)), np.empty((size, count), dtype=np.int32)
         for rows in blocks(len(products), size):
-            part = slice(rows.stop - rows.start)
-            self._score(products[rows], steps[part], weights[part], out=scores[part])
-            yield scores[part]
+            filled = slice(rows.stop - rows.start)
+            self._score(products[rows], steps[filled], weights[filled], out=scores[filled])
+            yield scores[filled]
 
     def _score(
         self,

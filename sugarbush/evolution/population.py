@@ -46,9 +46,9 @@ class Population:
             object.__setattr__(self, "examples", ((),) * n)
         if self.values.shape != self.codes.shape:
             object.__setattr__(self, "values", no_values(self.codes))
-        parts = (self.ids, self.labels, self.parents, self.rounds)
+        columns = (self.ids, self.labels, self.parents, self.rounds)
         if (
-            any(part.shape != (n,) for part in parts)
+            any(column.shape != (n,) for column in columns)
             or self.codes.shape[:1] != (n,)
             or len(self.examples) != n
         ):

@@ -68,7 +68,7 @@ class NearestVotes(Scorer):
         return embeddings
 
     def scores(self, candidates: Candidates) -> Scores:
-        part = 1 if self.votes == 1 else int(RESOLUTION / np.sqrt(self.votes))
+        fraction = 1 if self.votes == 1 else int(RESOLUTION / np.sqrt(self.votes))
         prepared = self._with_points(candidates)
         rows = max(1, _NUMBERS_AT_ONCE // len(candidates))
 
@@ -78,7 +78,7 @@ class NearestVotes(Scorer):
                 scores = np.zeros((len(batch), len(candidates)), dtype=np.int32)
                 indices = self._nearest(batch, prepared)
                 chosen = indices >= 0
-                scores[np.nonzero(chosen)[0], indices[chosen]] = part
+                scores[np.nonzero(chosen)[0], indices[chosen]] = fraction
                 yield scores
 
         return scores_of

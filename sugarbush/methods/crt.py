@@ -359,7 +359,7 @@ class CRT(CrtSettings, TrainedMethod):
                 lambda batch: text_units(batch, tokenizer=tokenizer, max_length=self.max_length)
             )
 
-        public, private = screened.parts()
+        public, private = screened.public_and_private()
         trained = train_by_crt(
             model,
             public=units(public),

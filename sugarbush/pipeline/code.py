@@ -47,7 +47,7 @@ def _files(module: str) -> Iterator[tuple[str, Path]]:
     for folder in map(Path, spec.submodule_search_locations or ()):
         for path in folder.rglob("*"):
             name = path.relative_to(folder)
-            hidden = any(part.startswith((".", "__pycache__")) for part in name.parts)
+            hidden = any(each.startswith((".", "__pycache__")) for each in name.parts)
             if path.is_file() and not hidden:
                 yield name.as_posix(), path
     if spec.submodule_search_locations is None and spec.origin is not None:

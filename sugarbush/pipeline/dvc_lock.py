@@ -125,7 +125,7 @@ def _is_dvc(info: Mapping[str, Any]) -> bool:
     import psutil
 
     try:
-        return any("dvc" in part for part in psutil.Process(info["pid"]).cmdline())
+        return any("dvc" in argument for argument in psutil.Process(info["pid"]).cmdline())
     except psutil.AccessDenied:
         return True
     except psutil.Error:

@@ -50,12 +50,12 @@ class RunForecast:
 
     def line(self) -> str:
         """Return the forecast in one line."""
-        parts = [
+        times = [
             f"{_rounded(self.requests)} for the requests",
             f"{_rounded(self.embeddings)} for the embeddings of records and texts",
             f"{_rounded(self.stages)} for the start of the stages",
         ]
-        return f"about {_rounded(self.minutes)} min to the end: {', '.join(parts)}"
+        return f"about {_rounded(self.minutes)} min to the end: {', '.join(times)}"
 
 
 def forecast_run(project: Project, rehearsal: Rehearsal, findings: CorpusFindings) -> RunForecast:

@@ -189,8 +189,8 @@ def with_assignments(settings: ProjectSettings, assignments: Sequence[str]) -> P
     for assignment in assignments:
         name, _, value = assignment.partition("=")
         change: Any = json.loads(value)
-        for part in reversed(name.split(".")):
-            change = {part: change}
+        for key in reversed(name.split(".")):
+            change = {key: change}
         deep_merge(fields, change)
     return parse_params(fields)
 

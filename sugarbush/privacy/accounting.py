@@ -144,10 +144,10 @@ class _Composed:
         """Return the PLD of all mechanisms. There is at least one."""
         if self.mu and relation is Relation.REPLACE_ONE:
             raise InvariantError(f"epsilon cannot be computed for Gaussian DP under {relation}")
-        parts = [_distribution(event, times, interval, relation) for event, times in self.others]
+        losses = [_distribution(event, times, interval, relation) for event, times in self.others]
         return reduce(
-            lambda whole, part: whole.compose(part),
-            [*parts, *([_gaussian(self.mu, interval)] if self.mu else [])],
+            lambda whole, each: whole.compose(each),
+            [*losses, *([_gaussian(self.mu, interval)] if self.mu else [])],
         )
 
     @property
@@ -274,17 +274,17 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
     )
 
 
-def filtered_epsilon(parts: Iterable[tuple[tuple[Event, ...], int]], *, delta: float) -> float:
-    """Bound the epsilon of `parts`, even if earlier results decided which parts came later.
+def filtered_epsilon(steps: Iterable[tuple[tuple[Event, ...], int]], *, delta: float) -> float:
+    """Bound the epsilon of `steps`, even if earlier results decided which steps came later.
 
-    A part contains events that were fixed together, and its slack number. The mu and the slack of a
-    part depend on the part and delta alone. So later parts do not change them, and the bound is a
-    filter. The numbers of parts that need a slack must differ. The number of other parts is 0.
+    A step contains events that were fixed together, and its slack number. The mu and the slack of a
+    step depend on the step and delta alone. So later steps do not change them, and the bound is a
+    filter. The numbers of steps that need a slack must differ. The number of other steps is 0.
     """
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
     numbers, squares = set[int](), list[float]()
-    for events, number in parts:
+    for events, number in steps:
         if number in numbers or any(needs_slack(event) > number for event in events):
             raise InvariantError(f"slack number {number} is missing or used twice")
         numbers |= {number} - {0}
@@ -295,7 +295,7 @@ def filtered_epsilon(parts: Iterable[tuple[tuple[Event, ...], int]], *, delta: f
             if math.isinf(mu) or not any(_without_delta(event)[1] for event in events):
                 mu = min(mu, _mu_with_slack(events, slack))
         squares.append(mu**2)
-    # the order of the parts changes no digit
+    # the order of the steps changes no digit
     return gaussian_epsilon(math.sqrt(math.fsum(squares)), delta=(1 - SLACK_SHARE) * delta)
 
 
@@ -348,11 +348,11 @@ def _mu_of_wide_noise(events: Sequence[Event], slack: float) -> float:
     The hockey-stick divergence of the composition is at most that of the events without their
     deltas, plus the deltas. The events without their deltas are exactly Gaussian DP.
     """
-    parts = [_without_delta(event) for event in events]
-    deltas = sum(delta for _, delta in parts)
+    pairs = [_without_delta(event) for event in events]
+    deltas = sum(delta for _, delta in pairs)
     if not deltas or deltas > slack:
         return math.inf
-    return gaussian_mu(event for event, _ in parts)
+    return gaussian_mu(event for event, _ in pairs)
 
 
 def gaussian_epsilon(mu: float, *, delta: float) -> float:
@@ -475,20 +475,20 @@ def _orders(distribution: Any) -> list[_Order]:
 
     orders = []
     for name in ("_pmf_remove", "_pmf_add"):
-        part = vars(vars(distribution)[name])
-        if (sparse := part.get("_loss_probs")) is not None:
+        masses = vars(vars(distribution)[name])
+        if (sparse := masses.get("_loss_probs")) is not None:
             steps, probs = np.array(sorted(sparse.items())).T
         else:
-            probs = np.asarray(part["_probs"])
-            steps = np.arange(len(probs)) + part["_lower_loss"]
-        losses = steps * part["_discretization"]
-        orders.append(_Order(losses=losses, probs=probs, infinite=float(part["_infinity_mass"])))
+            probs = np.asarray(masses["_probs"])
+            steps = np.arange(len(probs)) + masses["_lower_loss"]
+        losses = steps * masses["_discretization"]
+        orders.append(_Order(losses=losses, probs=probs, infinite=float(masses["_infinity_mass"])))
     return orders
 
 
 def _smallest_epsilon(distribution: Any, delta: float) -> float:
     """Compute `distribution.get_epsilon_for_delta`: vectorised, as in `_divergence`."""
-    return max(_smallest_epsilon_of(part, delta) for part in _orders(distribution))
+    return max(_smallest_epsilon_of(order, delta) for order in _orders(distribution))
 
 
 def _smallest_epsilon_of(order: _Order, delta: float) -> float:

@@ -27,17 +27,17 @@ U = TypeVar("U")
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Says which part of a partition a private value is. Two partitions have different parts.
+class Block:
+    """Says which block of a partition a private value is. Two partitions have different blocks.
 
-    A part contains nothing private. Its number comes from the code that made the partition.
+    A block contains nothing private. Its number comes from the code that made the partition.
     """
 
     partition: object
     number: int
 
     def __repr__(self) -> str:
-        return f"part {self.number}"
+        return f"block {self.number}"
 
 
 class Private(Generic[T_co]):
@@ -51,21 +51,21 @@ class Private(Generic[T_co]):
     (Private(...), Private(...))
     """
 
-    __slots__ = ("_part", "_per_unit")
+    __slots__ = ("_block", "_per_unit")
 
     def __init__(self, per_unit: Sequence[T_co] | Sized) -> None:
         self._per_unit: Any = per_unit
-        self._part: Part | None = None
+        self._block: Block | None = None
 
     @property
-    def part(self) -> Part | None:
-        """The part of a partition that contains all units of this value, or None."""
-        return self._part
+    def block(self) -> Block | None:
+        """The block of a partition that contains all units of this value, or None."""
+        return self._block
 
-    def _with(self, per_unit: Any, *, part: Part | None = None) -> Private[Any]:
+    def _with(self, per_unit: Any, *, block: Block | None = None) -> Private[Any]:
         """Return other elements of the same units."""
         private: Private[Any] = Private(per_unit)
-        private._part = part or self._part
+        private._block = block or self._block
         return private
 
     def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
@@ -92,15 +92,15 @@ class Private(Generic[T_co]):
     def partition(
         self, bins: Private[int] | Callable[[Any], Sized], *, size: int
     ) -> tuple[Private[T_co], ...]:
-        """Divide the elements into `size` disjoint parts, in the order of `bins`.
+        """Divide the elements into `size` disjoint blocks, in the order of `bins`.
 
         `bins` contains one integer in [0, size) per record, or is a function that computes these
         integers from a batch, as in `map_batch`. The integer of a record must depend on this record
         alone, and not on its position, other records or their number. So one more record changes
-        one part. `size` and the number of a part are public. The number of records in a part is
+        one block. `size` and the number of a block are public. The number of records in a block is
         private, like that of every private value.
 
-        `PrivacySession.parallel` runs one mechanism on every part for one charge, and states the
+        `PrivacySession.parallel` runs one mechanism on every block for one charge, and states the
         guarantee. Raises InvariantError if a record has no bin, without its value.
 
         >>> words = Private(["a", "bb", "c"])
@@ -108,7 +108,7 @@ class Private(Generic[T_co]):
         (Private(...), Private(...))
         """
         if size < 1:
-            raise ParamsError(f"a partition has at least one part (got size={size})")
+            raise ParamsError(f"a partition has at least one block (got size={size})")
         private = bins if isinstance(bins, Private) else self.map_batch(bins)
         self._require_same_units(private, "partition")
         numbers = private._per_unit
@@ -119,13 +119,13 @@ class Private(Generic[T_co]):
         elements, partition = self._per_unit, object()
         choose = elements.selected if isinstance(elements, Shards) else partial(select, elements)
         return tuple(
-            self._with(choose(chosen == number), part=Part(partition, number))
+            self._with(choose(chosen == number), block=Block(partition, number))
             for number in range(size)
         )
 
     def _require_same_units(self, other: Private[Any], what: str) -> None:
-        # A part has only the records of its bin, so other values may come from other records.
-        if other._part is not self._part or len(other._per_unit) != len(self._per_unit):
+        # A block has only the records of its bin, so other values may come from other records.
+        if other._block is not self._block or len(other._per_unit) != len(self._per_unit):
             raise ValueError(f"{what}: the private values do not contain the same units")
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:

@@ -67,7 +67,7 @@ def noisy_histogram_distances(
         if histogram.min() < 0:
             raise InvariantError("a public count is negative")
     event = DiscreteGaussian(stddev=stddev, sensitivity=units, count=counted + len(queries))
-    session.check([event], part=cells.part)
+    session.check([event], block=cells.block)
     count_shard = partial(_counts, sizes=[len(histogram) for histogram in histograms])
     per_unit = cells._per_unit
     if isinstance(per_unit, Shards):
@@ -79,7 +79,7 @@ def noisy_histogram_distances(
     for query in queries:
         mean = sum((next(distances) for _ in query), Fraction()) / len(query)
         numbers.append(math.floor(mean))
-    charge = session.charge(event, part=cells.part)
+    charge = session.charge(event, block=cells.block)
     # each number has its own event, so one number is compared with sensitivity m
     noisy = discrete_gaussian(np.array(numbers), stddev=stddev, sensitivity=float(units))
     return as_released_array(noisy, (charge,))

@@ -61,11 +61,11 @@ class Entry:
         return self.plan or self.id
 
     @property
-    def part(self) -> tuple[str, tuple[Event, ...]]:
-        """The name and the planned events of the part of the filter to which the entry belongs.
+    def filter_step(self) -> tuple[str, tuple[Event, ...]]:
+        """The name and the planned events of the step of the filter to which the entry belongs.
 
-        Each exactly Gaussian event and each training is a separate part. All other events of a plan
-        are one part. It counts in full from its first charge, because a result may decide whether
+        Each exactly Gaussian event and each training is a separate step. All other events of a plan
+        are one step. It counts in full from its first charge, because a result may decide whether
         the rest is drawn.
         """
         if isinstance(self.event, DpSgd) or not needs_slack(self.event):
@@ -170,17 +170,17 @@ def composed_epsilon(entries: Sequence[Entry], *, delta: float) -> float:
 def filtered_total(entries: Iterable[Entry], *, delta: float) -> float:
     """Compute the epsilon of `entries` as the bound for adaptive choices."""
     entries = tuple(entries)
-    slacks = {entry.part[0]: entry.slack for entry in entries}
-    parts = [(events, slacks[name]) for name, events in parts_of(entries).items()]
-    return filtered_epsilon(parts, delta=delta)
+    slacks = {entry.filter_step[0]: entry.slack for entry in entries}
+    steps = [(events, slacks[name]) for name, events in steps_of(entries).items()]
+    return filtered_epsilon(steps, delta=delta)
 
 
-def parts_of(entries: Iterable[Entry]) -> dict[str, tuple[Event, ...]]:
-    """Return the events of each part: its plan, and charges that exceed the plan."""
+def steps_of(entries: Iterable[Entry]) -> dict[str, tuple[Event, ...]]:
+    """Return the events of each step: its plan, and charges that exceed the plan."""
     planned: dict[str, Counter[Event]] = {}
     charged: defaultdict[str, Counter[Event]] = defaultdict(Counter)
     for entry in entries:
-        name, events = entry.part
+        name, events = entry.filter_step
         planned[name] = Counter(singles(events))
         charged[name].update(single_events(entry.event))
     return {name: tuple((planned[name] | charged[name]).elements()) for name in planned}

@@ -157,7 +157,7 @@ def is_comparable(fingerprint: tuple[str, ...], stored: tuple[str, ...]) -> bool
     return not of_0_2 or any(value[0] == _OF_0_2 for value in fingerprint)
 
 
-def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
+def stored_values(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
     """Return the values that a ledger entry stores: all except the values of version 0.2.
 
     The values of version 0.2 would reveal the approximate number of records.

@@ -69,15 +69,15 @@ from sugarbush.privacy.entries import (
     Entry,
     composed_epsilon,
     filtered_total,
-    parts_of,
     singles,
+    steps_of,
 )
 from sugarbush.privacy.events import (
     Event,
     PlannedEvents,
     single_events,
 )
-from sugarbush.privacy.fingerprint import is_comparable, is_same_dataset, stored_part
+from sugarbush.privacy.fingerprint import is_comparable, is_same_dataset, stored_values
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.reservation import Reservation
 from sugarbush.privacy.settings import DATASET_NAME, DEFAULT_CAP, LARGEST_CAP
@@ -328,7 +328,7 @@ class Ledger:
                 self._admit(
                     chain, others, (planned_entry,), f"stage '{stage}'", dataset_fingerprint
                 )
-            cap, stored = self._cap_after(chain), stored_part(dataset_fingerprint)
+            cap, stored = self._cap_after(chain), stored_values(dataset_fingerprint)
             is_known = any(entry.dataset_fingerprint == stored for entry in chain.entries)
             entry = replace(
                 planned_entry,
@@ -513,7 +513,7 @@ class Ledger:
         number = max((_number_of(entry, name) for entry in entries), default=0)
         newest = f"{name}.{number}"
         used = Counter(singles(entry.event for entry in entries if entry.plan == newest))
-        slacks = {entry.part[0]: entry.slack for entry in entries}
+        slacks = {entry.filter_step[0]: entry.slack for entry in entries}
         new_entries: list[Entry] = []
         for event in events:
             counts = Counter(single_events(event))
@@ -536,9 +536,9 @@ class Ledger:
                 planned=plan.events if plan is not None and is_needed else (),
             )
             if needs_slack(event):
-                slack = slacks.get(entry.part[0]) or 1 + max(slacks.values(), default=0)
+                slack = slacks.get(entry.filter_step[0]) or 1 + max(slacks.values(), default=0)
                 entry = replace(entry, slack=slack)
-            slacks[entry.part[0]] = entry.slack
+            slacks[entry.filter_step[0]] = entry.slack
             new_entries.append(entry)
         return tuple(new_entries)
 
@@ -711,7 +711,7 @@ def _today() -> str:
 
 def _clearly_below(cap: float, entries: Iterable[Entry], delta: float) -> bool:
     """Return whether the bound by Gaussian DP, which is fast, is below the cap."""
-    mu = gaussian_mu(event for events in parts_of(entries).values() for event in events)
+    mu = gaussian_mu(event for events in steps_of(entries).values() for event in events)
     most = mu_of(epsilon=cap, delta=(1 - SLACK_SHARE) * delta)
     return mu == 0 or (mu < math.inf and mu <= most)
 
@@ -832,12 +832,12 @@ def _accepted_entries(entries: Iterable[Entry], ids: Collection[str]) -> list[En
 
 
 def _with_slack_numbers(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Give a number to each part that needs a slack and has none (an old entry), or that has the
-    number of an earlier part (a repaired ledger). A number depends on earlier entries only."""
+    """Give a number to each step that needs a slack and has none (an old entry), or that has the
+    number of an earlier step (a repaired ledger). A number depends on earlier entries only."""
     numbered: list[Entry] = []
     numbers: dict[str, int] = {}
     for entry in entries:
-        number, (name, _) = 0, entry.part
+        number, (name, _) = 0, entry.filter_step
         if needs_slack(entry.event):
             is_new = entry.slack not in {0, *numbers.values()}
             numbers.setdefault(

@@ -61,9 +61,9 @@ def noisy_histogram(
     """
     sensitivity = session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
-    session.check([event], part=bins.part)
+    session.check([event], block=bins.block)
     counts = _counts(bins, size)
-    charge = session.charge(event, part=bins.part)
+    charge = session.charge(event, block=bins.block)
     noisy = discrete_gaussian(counts, stddev=stddev, sensitivity=float(sensitivity))
     return as_released_array(noisy, (charge,))
 
@@ -92,9 +92,9 @@ def noisy_counts(
     """
     units = session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=units, count=cells_per_record)
-    session.check([event], part=cells.part)
+    session.check([event], block=cells.block)
     counts = _cell_counts(cells, size, cells_per_record)
-    charge = session.charge(event, part=cells.part)
+    charge = session.charge(event, block=cells.block)
     # each of the k histograms has its own event, so one count is compared with sensitivity m
     noisy = discrete_gaussian(counts, stddev=stddev, sensitivity=float(units))
     return as_released_array(noisy, (charge,))
@@ -149,10 +149,10 @@ def noisy_set(
     threshold = set_threshold(
         stddev=stddev, delta=delta, items_per_record=items_per_record, records_per_unit=units
     )
-    session.check([event], part=items.part)
+    session.check([event], block=items.block)
     counts = _counts_of_items(items._per_unit, items_per_record)
     names = sorted(counts)
-    charge = session.charge(event, part=items.part)
+    charge = session.charge(event, block=items.block)
     exact = np.array([counts[name] for name in names], dtype=np.int64)
     noisy = discrete_gaussian(exact, stddev=stddev, sensitivity=float(units))
     released = {
@@ -269,9 +269,9 @@ def noisy_sum(
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
-    session.check([event], part=records.part)
+    session.check([event], block=records.block)
     sums = _summed(records, scores, size, record_l2_sensitivity)
-    charge = session.charge(event, part=records.part)
+    charge = session.charge(event, block=records.block)
     noisy = discrete_gaussian(sums, stddev=stddev, sensitivity=float(sensitivity))
     return as_released_array(noisy, (charge,))
 

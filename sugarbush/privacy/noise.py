@@ -98,11 +98,11 @@ def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
     if rate == 1:
         return np.arange(size)
     below = np.uint64(int(rate * 2.0**64))
-    parts = [np.empty(0, dtype=np.int64)]
+    pieces = [np.empty(0, dtype=np.int64)]
     for start in range(0, size, _BLOCK):
         bits = np.frombuffer(os.urandom(8 * min(_BLOCK, size - start)), dtype=np.uint64)
-        parts.append(start + np.flatnonzero(bits < below))
-    return np.concatenate(parts)
+        pieces.append(start + np.flatnonzero(bits < below))
+    return np.concatenate(pieces)
 
 
 def secret_choice(size: int) -> int:

@@ -166,7 +166,7 @@ def _words(text: str) -> list[str]:
     words = words_of(text)
     if text.isascii():
         return words
-    return [part for word in words for part in _UNSPACED.sub(r" \1 ", word).split()]
+    return [piece for word in words for piece in _UNSPACED.sub(r" \1 ", word).split()]
 
 
 def _is_long(words: Sequence[str]) -> bool:

@@ -37,9 +37,9 @@ DAMAGED = (
 )
 
 
-def digest_of(**parts: Any) -> str:
+def digest_of(**fields: Any) -> str:
     """Compute a digest of settings and inputs. Equal values have equal digests on every machine."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -48,7 +48,7 @@ def digest_of_folder(folder: Path) -> str:
     whole = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in name.parts):
+        if path.is_file() and not any(each.startswith(".") for each in name.parts):
             with path.open("rb") as file:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
             whole.update(json.dumps([name.as_posix(), content]).encode())

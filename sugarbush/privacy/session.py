@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, NoReturn, Protocol
 
 from sugarbush.errors import ParamsError, PrivacyError
-from sugarbush.privacy.data_types import Part, Private
+from sugarbush.privacy.data_types import Block, Private
 from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, PlannedEvents
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
@@ -22,16 +22,16 @@ from sugarbush.privacy.unit import Unit
 class ChargingSession(Protocol):
     """The session of a mechanism: `PrivacySession` or `PlannedDraws`.
 
-    A mechanism calls `check` before slow work, and `charge` before it draws noise. `part` is the
-    part of the private values that the mechanism reads (`Private.part`).
+    A mechanism calls `check` before slow work, and `charge` before it draws noise. `block` is the
+    block of the private values that the mechanism reads (`Private.block`).
     """
 
     @property
     def records_per_unit(self) -> int: ...
 
-    def check(self, events: Iterable[Event], *, part: Part | None = None) -> None: ...
+    def check(self, events: Iterable[Event], *, block: Block | None = None) -> None: ...
 
-    def charge(self, event: Event, *, part: Part | None = None) -> str: ...
+    def charge(self, event: Event, *, block: Block | None = None) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +70,17 @@ class PrivacySession:
                 "ledger is a record. Open the ledger with unit user and the name of the user column"
             )
 
-    def check(self, events: Iterable[Event], *, part: Part | None = None) -> None:
+    def check(self, events: Iterable[Event], *, block: Block | None = None) -> None:
         """Raise the error that charging all `events` would raise. Charge nothing.
 
-        `part` has no effect, because each draw has its own charge.
+        `block` has no effect, because each draw has its own charge.
         """
         self.ledger.check(events, plan=self.plan, dataset_fingerprint=self.dataset_fingerprint)
 
-    def charge(self, event: Event, *, part: Part | None = None) -> str:
+    def charge(self, event: Event, *, block: Block | None = None) -> str:
         """Charge `event`, wait for the disk, and return the id of the ledger entry.
 
-        `part` has no effect, because each draw has its own charge. Raises the errors of
+        `block` has no effect, because each draw has its own charge. Raises the errors of
         `Ledger.charge`.
         """
         entry = self.ledger.charge(
@@ -117,28 +117,28 @@ class PrivacySession:
         """
         return PlannedDraws(self, event)
 
-    def parallel(self, event: Event, parts: Sequence[Private[Any]]) -> PlannedDraws:
-        """Charge `event` once for draws on disjoint `parts` (`Private.partition`).
+    def parallel(self, event: Event, blocks: Sequence[Private[Any]]) -> PlannedDraws:
+        """Charge `event` once for draws on disjoint `blocks` (`Private.partition`).
 
-        Each part may be drawn from `event.count` times. The total cost is that of one part. The
-        guarantee is that of `PlannedDraws`. Raises ParamsError if `parts` are not distinct parts of
-        one partition or `event` is not valid for them, and the errors of `Ledger.charge`.
+        Each block may be drawn from `event.count` times. The total cost is that of one block. The
+        guarantee is that of `PlannedDraws`. Raises ParamsError if `blocks` are not distinct blocks
+        of one partition or `event` is not valid for them, and the errors of `Ledger.charge`.
 
         >>> import tempfile
         >>> from pathlib import Path
         >>> import sugarbush as sb
         >>> from sugarbush.privacy import DiscreteGaussian, noisy_histogram
         >>> stars = sb.Private([1, 5, 4, 1])
-        >>> parts = stars.partition(lambda rows: [row % 2 for row in rows], size=2)
+        >>> blocks = stars.partition(lambda rows: [row % 2 for row in rows], size=2)
         >>> with tempfile.TemporaryDirectory() as state:
         ...     ledger = sb.open_ledger("reviews", state=Path(state))
         ...     session = sb.PrivacySession(ledger=ledger, stage="stars", run="1")
-        ...     draws = session.parallel(DiscreteGaussian(stddev=9.0), parts)
-        ...     counts = [noisy_histogram(p, size=6, stddev=9.0, session=draws) for p in parts]
+        ...     draws = session.parallel(DiscreteGaussian(stddev=9.0), blocks)
+        ...     counts = [noisy_histogram(p, size=6, stddev=9.0, session=draws) for p in blocks]
         ...     len(ledger.entries()), counts[0].ledger_ids == counts[1].ledger_ids
         (1, True)
         """
-        return PlannedDraws(self, event, parts=parts)
+        return PlannedDraws(self, event, blocks=blocks)
 
 
 class PlannedDraws:
@@ -146,10 +146,10 @@ class PlannedDraws:
 
     `PrivacySession.planned` and `PrivacySession.parallel` make it. A mechanism takes it as its
     `session`. Each draw uses one of the `event.count` draws. A draw is refused before its noise if
-    its event is not the planned event, or if no draw is left. Draws with `parts` are counted per
-    part, and are refused on other private values.
+    its event is not the planned event, or if no draw is left. Draws with `blocks` are counted per
+    block, and are refused on other private values.
 
-    Guarantee without `parts`: all draws together cost what the ledger entry says, even if earlier
+    Guarantee without `blocks`: all draws together cost what the ledger entry says, even if earlier
     results decide what a later draw sums up, or whether it is made. *Proof.* Each draw has the same
     dominating pair of distributions for every choice of its sum, because the pair depends on the
     stddev and the sensitivity only: for sensitivity 1, one count changes by at most 1; otherwise
@@ -158,18 +158,18 @@ class PlannedDraws:
     entry's event is this product. A draw that is not made equals a draw that is not looked at. The
     total with other charges between the draws: docs/decisions/adaptive-composition.md.
 
-    Guarantee with `parts`, if the unit is a record: the part of a record depends on this record
-    alone. So one more record changes one part, and the draws on all other parts have the same
-    distribution given the earlier results. Only the draws on one part remain, at most
+    Guarantee with `blocks`, if the unit is a record: the block of a record depends on this record
+    alone. So one more record changes one block, and the draws on all other blocks have the same
+    distribution given the earlier results. Only the draws on one block remain, at most
     `event.count`.
 
-    Guarantee with `parts`, if the unit is a user with m records: the user has m_k records in part
+    Guarantee with `blocks`, if the unit is a user with m records: the user has m_k records in block
     k, and the m_k add up to at most m. An event with sensitivity m*s covers a mechanism with a sum
-    that changes by at most s per record. So a draw on part k changes by at most m_k*s and is
+    that changes by at most s per record. So a draw on block k changes by at most m_k*s and is
     (m_k*s*mu_1)-Gaussian DP, with mu_1 = `discrete_gaussian_mu(stddev)`. The m_k are fixed before
     the first draw, so the draws compose to sqrt(sum m_k^2)*s*mu_1 <= m*s*mu_1, which is the event
-    (docs/decisions/planned-draws.md). Other events say nothing about a part of a user's records, so
-    they are refused for m > 1.
+    (docs/decisions/planned-draws.md). Other events say nothing about a block of a user's records,
+    so they are refused for m > 1.
 
     After a crash, the draws that are left are lost: a new run charges all draws again. So store the
     results of all draws together. Copies and pickles are refused, and so is the use in a process
@@ -183,11 +183,11 @@ class PlannedDraws:
         session: PrivacySession,
         event: Event,
         *,
-        parts: Sequence[Private[Any]] | None = None,
+        blocks: Sequence[Private[Any]] | None = None,
     ) -> None:
         self._records_per_unit = session.records_per_unit
-        self._event, count = _single(event, session.records_per_unit, in_parts=parts is not None)
-        self._left = dict.fromkeys([None] if parts is None else _distinct(parts), count)
+        self._event, count = _single(event, session.records_per_unit, in_blocks=blocks is not None)
+        self._left = dict.fromkeys([None] if blocks is None else _distinct(blocks), count)
         self._lock, self._process = Lock(), os.getpid()
         self._id = session.charge(event)
 
@@ -196,18 +196,18 @@ class PlannedDraws:
         """The largest number of records of a unit."""
         return self._records_per_unit
 
-    def check(self, events: Iterable[Event], *, part: Part | None = None) -> None:
+    def check(self, events: Iterable[Event], *, block: Block | None = None) -> None:
         """Raise PrivacyError if the draws with `events` were not planned. Spend nothing."""
         events = tuple(events)
         self._refuse_other_process()
         with self._lock:
-            self._refuse_unplanned(events, part)
+            self._refuse_unplanned(events, block)
 
-    def charge(self, event: Event, *, part: Part | None = None) -> str:
+    def charge(self, event: Event, *, block: Block | None = None) -> str:
         """Spend one planned draw, and return the id of the ledger entry. Raises PrivacyError."""
         self._refuse_other_process()
         with self._lock:
-            counted = self._refuse_unplanned((event,), part)
+            counted = self._refuse_unplanned((event,), block)
             self._left[counted] -= 1
         return self._id
 
@@ -218,18 +218,18 @@ class PlannedDraws:
                 "draws in this process"
             )
 
-    def _refuse_unplanned(self, events: Sequence[Event], part: Part | None) -> Part | None:
+    def _refuse_unplanned(self, events: Sequence[Event], block: Block | None) -> Block | None:
         """Return the key of the draws in `_left`."""
         if others := [event for event in events if event != self._event]:
             raise PrivacyError(
                 f"the planned draws are {self._event}, but this draw is {others[0]}. Charge it "
                 "with another session"
             )
-        counted = None if None in self._left else part
+        counted = None if None in self._left else block
         if counted not in self._left:
             raise PrivacyError(
-                "these draws were charged for the parts of one partition, but this draw reads "
-                "other private values. Pass a part, or charge the draw with another session"
+                "these draws were charged for the blocks of one partition, but this draw reads "
+                "other private values. Pass a block, or charge the draw with another session"
             )
         if self._left[counted] < len(events):
             where = "" if counted is None else f" on {counted}"
@@ -245,7 +245,7 @@ class PlannedDraws:
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
 
 
-def _single(event: Event, records_per_unit: int, *, in_parts: bool) -> tuple[Event, int]:
+def _single(event: Event, records_per_unit: int, *, in_blocks: bool) -> tuple[Event, int]:
     """Return one draw of `event`, and their number. Raises ParamsError for other events."""
     if not isinstance(event, DiscreteGaussian | GaussianDp):
         raise ParamsError(f"only draws of Gaussian noise can be planned, not {event.kind}")
@@ -254,22 +254,22 @@ def _single(event: Event, records_per_unit: int, *, in_parts: bool) -> tuple[Eve
             f"a unit has up to {records_per_unit} records, so the sensitivity of planned draws is "
             f"a multiple of {records_per_unit} (got {event.sensitivity})"
         )
-    if in_parts and records_per_unit > 1 and not isinstance(event, DiscreteGaussian):
+    if in_blocks and records_per_unit > 1 and not isinstance(event, DiscreteGaussian):
         raise ParamsError(
-            f"a unit may have records in several parts, and {event.kind} does not say what a part "
-            "of them costs. Use discrete Gaussian noise, or charge each part on its own"
+            f"a unit may have records in several blocks, and {event.kind} does not say what a "
+            "block of them costs. Use discrete Gaussian noise, or charge each block on its own"
         )
     return replace(event, count=1), event.count
 
 
-def _distinct(parts: Sequence[Private[Any]]) -> list[Part]:
-    """Return the part of each private value. Raises ParamsError if two may share a record."""
-    all_parts = [private.part for private in parts]
-    distinct = [part for part in dict.fromkeys(all_parts) if part is not None]
+def _distinct(blocks: Sequence[Private[Any]]) -> list[Block]:
+    """Return the block of each private value. Raises ParamsError if two may share a record."""
+    all_blocks = [private.block for private in blocks]
+    distinct = [block for block in dict.fromkeys(all_blocks) if block is not None]
     if (
         not distinct
-        or len(distinct) < len(all_parts)
-        or len({part.partition for part in distinct}) > 1
+        or len(distinct) < len(all_blocks)
+        or len({block.partition for block in distinct}) > 1
     ):
-        raise ParamsError("parallel draws need distinct parts of one `Private.partition`")
+        raise ParamsError("parallel draws need distinct blocks of one `Private.partition`")
     return distinct

@@ -151,11 +151,11 @@ def _with_lengths(form: TextForm, profile: ReleasedProfile) -> TextForm:
 
     Equal quantiles stay, because they are a part of the distribution.
     """
-    return form.with_lengths({**lengths_of_parts(form, profile), **form.shape.requested})
+    return form.with_lengths({**lengths_of_sections(form, profile), **form.shape.requested})
 
 
-def lengths_of_parts(form: TextForm, profile: ReleasedProfile) -> dict[str, tuple[int, ...]]:
-    """Return DP quantiles of the lengths of a shape's parts; {} if the noise is too large."""
+def lengths_of_sections(form: TextForm, profile: ReleasedProfile) -> dict[str, tuple[int, ...]]:
+    """Return DP quantiles of the lengths of a shape's sections; {} if the noise is too large."""
     shape, requested = form.shape, dict[str, tuple[int, ...]]()
     for measure in shape.measures:
         may_be_empty = measure.removeprefix(WORDS_OF) in form.optional

@@ -81,7 +81,7 @@ class FormReader:
         text: TextForm | None,
     ) -> RequestedForm:
         """Return what the noisy counts say. `stddev` is the noise of `SIZES` and `STYLE`."""
-        from sugarbush.profiling.draft import lengths_of_parts, style_of, word_counts  # slow
+        from sugarbush.profiling.draft import lengths_of_sections, style_of, word_counts  # slow
 
         group = self.lengths
         profile = ReleasedProfile(
@@ -102,6 +102,6 @@ class FormReader:
         )
         return RequestedForm(
             words=word_counts(profile),
-            lengths={} if text is None else lengths_of_parts(text, profile),
+            lengths={} if text is None else lengths_of_sections(text, profile),
             style=style_of(profile),
         )

@@ -182,14 +182,14 @@ def _is_code(text: str) -> bool:
 
 
 def item_of(first: str, second: str) -> str:
-    """Return one text for a pair, such as a column and its value. `parts_of` inverts it."""
+    """Return one text for a pair, such as a column and its value. `pair_of` inverts it."""
     return f"{first}{_BETWEEN}{second}"
 
 
-def parts_of(item: str) -> tuple[str, str]:
+def pair_of(item: str) -> tuple[str, str]:
     """Return the pair of an item.
 
-    >>> parts_of(item_of("color", "red"))
+    >>> pair_of(item_of("color", "red"))
     ('color', 'red')
     """
     first, _, second = item.partition(_BETWEEN)

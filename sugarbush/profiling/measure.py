@@ -31,7 +31,7 @@ from sugarbush.profiling.layout import (
     column_histogram,
     columns_group,
     item_of,
-    parts_of,
+    pair_of,
     sizes_group,
     style_group,
 )
@@ -192,7 +192,7 @@ def _threshold(event: ThresholdedGaussian) -> int:
 
 
 def _pairs(found: dict[str, int]) -> list[tuple[tuple[str, str], int]]:
-    return [(parts_of(item), count) for item, count in found.items()]
+    return [(pair_of(item), count) for item, count in found.items()]
 
 
 def _alone(terms: Sequence[str]) -> tuple[str, ...]:

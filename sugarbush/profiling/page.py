@@ -72,11 +72,11 @@ def _bars(table: ShareTable) -> Markup:
     """Draw one bar for each share, with a line for its 95% interval."""
     high = max(share.high for _, share in table.shares)
     axis = Axis(low=0.0, high=max(high, 0.01), start=_NAME, end=WIDTH - _VALUE)
-    parts: list[Markup] = []
+    bars: list[Markup] = []
     for row, (name, share) in enumerate(table.shares):
-        parts += _bar(name, share, axis, top=row * _ROW)
+        bars += _bar(name, share, axis, top=row * _ROW)
     label = f"{table.title}: shares of the records with 95% intervals"
-    return chart(parts, width=WIDTH, height=_ROW * len(table.shares) + 2, label=label)
+    return chart(bars, width=WIDTH, height=_ROW * len(table.shares) + 2, label=label)
 
 
 def _bar(name: str, share: NoisyShare, axis: Axis, *, top: int) -> list[Markup]:

@@ -144,12 +144,12 @@ class CountEstimate:
         )
 
     def divided(self, *, stddev: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the edges of the next step, and into how many parts each bin is divided.
+        """Return the edges of the next step, and into how many pieces each bin is divided.
 
         `stddev` is the noise of the next counts. Only bins from the first to the last occupied one
         are divided. An empty bin between them stays whole.
         """
-        edges, parts = [self.edges[:1]], list[int]()
+        edges, pieces = [self.edges[:1]], list[int]()
         for low, high, count in zip(self.edges, self.edges[1:], self.counts, strict=False):
             number = int(min(MOST_PARTS, max(1, round(count / (_PART * stddev)))))
             number = number if high - low > 2 * ZERO else 1
@@ -157,42 +157,42 @@ class CountEstimate:
             inner = np.ceil(inner) if self.is_whole else inner
             found = np.unique([*inner[(inner > low) & (inner < high)], high])
             edges.append(found)
-            parts.append(len(found))
-        return np.concatenate(edges), np.array(parts)
+            pieces.append(len(found))
+        return np.concatenate(edges), np.array(pieces)
 
     def after(
         self,
         edges: NDArray[np.float64],
-        parts: NDArray[np.int64],
+        pieces: NDArray[np.int64],
         counts: NDArray[np.float64],
         *,
         stddev: float,
     ) -> CountEstimate:
         """Return the estimate from this one and from new counts in the bins of `divided`.
 
-        A bin has two counts: its own count and the sum of its parts. Its estimate is their mean
-        with the inverse variances as weights. Its parts share the difference equally, which is the
-        estimate with the smallest variance (Hay, Rastogi, Miklau, Suciu 2010, Theorem 3). The parts
-        are then the nearest counts that are at least 0 and add up to their bin.
+        A bin has two counts: its own count and the sum of its pieces. Its estimate is their mean
+        with the inverse variances as weights. Its pieces share the difference equally, which is the
+        estimate with the smallest variance (Hay, Rastogi, Miklau, Suciu 2010, Theorem 3). The
+        pieces are then the nearest counts that are at least 0 and add up to their bin.
         """
-        starts = np.cumsum(parts) - parts
+        starts = np.cumsum(pieces) - pieces
         sums = np.add.reduceat(counts, starts)
-        weights, of_sums = 1 / self.variances, 1 / (parts * stddev**2)
+        weights, of_sums = 1 / self.variances, 1 / (pieces * stddev**2)
         mean = (weights * self.counts + of_sums * sums) / (weights + of_sums)
         is_used = self.counts > 0
         whole = np.zeros(len(mean))
         whole[is_used] = nearest(mean[is_used], total=self.total)
-        counted = counts + np.repeat((whole - sums) / parts, parts)
+        counted = counts + np.repeat((whole - sums) / pieces, pieces)
         inside = [
             nearest(counts[start : start + number], total=total)
-            for start, number, total in zip(starts, parts, whole, strict=True)
+            for start, number, total in zip(starts, pieces, whole, strict=True)
         ]
-        variances = stddev**2 * (1 - 1 / parts) + 1 / (weights + of_sums) / parts**2
+        variances = stddev**2 * (1 - 1 / pieces) + 1 / (weights + of_sums) / pieces**2
         finer = replace(
             self,
             edges=edges,
             counts=np.concatenate(inside),
-            variances=np.repeat(variances, parts),
+            variances=np.repeat(variances, pieces),
         )
         return finer.trimmed(counted, stddev=stddev)
 

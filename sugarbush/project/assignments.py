@@ -99,29 +99,29 @@ def _layers(yaml: YAML, assignments: Sequence[str], *, below: Sequence[Any]) -> 
         name, mark, value = assignment.partition("=")
         if not mark:
             raise ParamsError("-S: expected key=value")
-        parsed, parts = _parsed(yaml, name, value), name.strip().split(".")
-        if parts[0] == METHODS and len(parts) > 1:
-            parsed = _of_chosen(parts, parsed, [*below, *layers])
-            parts = parts[:1]
-        for part in reversed(parts):
-            parsed = {part: parsed}
+        parsed, keys = _parsed(yaml, name, value), name.strip().split(".")
+        if keys[0] == METHODS and len(keys) > 1:
+            parsed = _of_chosen(keys, parsed, [*below, *layers])
+            keys = keys[:1]
+        for key in reversed(keys):
+            parsed = {key: parsed}
         layers.append(parsed)
     return layers
 
 
-def _of_chosen(parts: Sequence[str], value: Any, settings: Sequence[Any]) -> dict[str, Any]:
+def _of_chosen(keys: Sequence[str], value: Any, settings: Sequence[Any]) -> dict[str, Any]:
     """Return a new value of `methods` with a change of one chosen method, such as
     `methods.maple.rounds=3`. Raises ParamsError if the method is not chosen."""
     chosen = [layer[METHODS] for layer in settings if isinstance(layer.get(METHODS), Mapping)][-1:]
     names = list(chosen[0]) if chosen else list(ProjectSettings().methods.by_name)
-    _, method, *rest = parts
+    _, method, *rest = keys
     if method not in names:
         raise ParamsError(
-            f"-S {'.'.join(parts)}=…: {method} is not chosen ({METHODS}: {', '.join(names)}). "
+            f"-S {'.'.join(keys)}=…: {method} is not chosen ({METHODS}: {', '.join(names)}). "
             f"Choose it with -S '{METHODS}={{{method}: {{}}}}', which replaces the other methods"
         )
-    for part in reversed(rest):
-        value = {part: value}
+    for key in reversed(rest):
+        value = {key: value}
     return {name: value if name == method else {} for name in names}
 
 

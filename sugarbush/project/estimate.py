@@ -23,7 +23,7 @@ _TOKENS = ("prompt tokens", "answer tokens", "at most")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatePart:
+class EstimateTable:
     """A table of the calls of each stage, and sentences. The table may be empty."""
 
     columns: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class EstimatePart:
     lines: tuple[str, ...]
 
 
-def estimate_run(project: Project) -> Iterator[EstimatePart]:
+def estimate_run(project: Project) -> Iterator[EstimateTable]:
     """Yield the calls and tokens of each stage. Also yield the cost and the least time that the
     rate limits allow, if they are known."""
     schema, settings = schema_of_project(project), project.settings
@@ -42,36 +42,36 @@ def estimate_run(project: Project) -> Iterator[EstimatePart]:
         records = read_corpus(project).records() if settings.reads_codes else ()
         texts = (record.text for record in records)
         label_estimate = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
-        yield _part(label_estimate, labels)
+        yield _table(label_estimate, labels)
     if own := [each.name for each in settings.chosen if not each.facts.asks_generator]:
         text = "{} needs no generator, because it trains its own model."
-        yield EstimatePart(lines=tuple(text.format(name) for name in own))
+        yield EstimateTable(lines=tuple(text.format(name) for name in own))
     if len(own) == len(settings.chosen):
         return
     planned = planned_calls(project, donated, record_count=count)
     endpoint = settings.generator.chosen.endpoint
-    yield _part(estimate(planned, endpoint), endpoint)
+    yield _table(estimate(planned, endpoint), endpoint)
     if endpoint is None:
         text = f"Provider '{settings.generator.provider}' runs on this machine: no cost but time."
-        yield EstimatePart(lines=(text,))
+        yield EstimateTable(lines=(text,))
     else:
-        yield EstimatePart(lines=tuple(_paid_lines(project)))
+        yield EstimateTable(lines=tuple(_paid_lines(project)))
     if count is None and planned != planned_calls(project, donated, record_count=0.0):
         text = (
             "The DP record count is not known yet, so the estimate assumes the most calls. To fix "
             "the number of calls, set methods.<method>.candidates and release.texts."
         )
-        yield EstimatePart(lines=(text,))
+        yield EstimateTable(lines=(text,))
 
 
-def _part(forecast: Estimate, endpoint: EndpointSettings | None) -> EstimatePart:
+def _table(forecast: Estimate, endpoint: EndpointSettings | None) -> EstimateTable:
     rows = []
     for line in forecast.lines:
         most = line.most_prompt_tokens + line.most_completion_tokens
         tokens = (f"{line.prompt_tokens:,}", f"{line.completion_tokens:,}", f"{most:,}")
         cells = (line.stage, line.what, f"{line.calls:,}")
         rows.append(cells if endpoint is None else (*cells, *tokens))
-    return EstimatePart(
+    return EstimateTable(
         columns=("stage", "what", "calls", *(() if endpoint is None else _TOKENS)),
         rows=tuple(rows),
         lines=tuple(_lines(forecast, endpoint)),

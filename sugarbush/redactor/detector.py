@@ -154,8 +154,8 @@ class LearnedDetector(TokenClassifier):
 
     def _windows(self, text: str) -> Iterator[tuple[int, str]]:
         for start, piece in groups(text):
-            for shift, part in self._halves(piece):
-                yield start + shift, part
+            for shift, half in self._halves(piece):
+                yield start + shift, half
 
 
 def groups(text: str, size: int = SENTENCES) -> Iterator[tuple[int, str]]:

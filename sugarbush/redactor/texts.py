@@ -102,10 +102,10 @@ def _text(rng: SeededRandom, checked: bool) -> LabelledText:
 
 def _prose(sentence: Callable[..., str], rng: SeededRandom) -> str:
     rule = rng.choice(("ask", "work", "care", "world"))
-    parts = [
+    pieces = [
         sentence("plain") if rng.chance(0.4) else sentence(rule) for _ in range(rng.between(1, 6))
     ]
-    return rng.choice((" ", " ", "\n", "\n\n")).join(parts)
+    return rng.choice((" ", " ", "\n", "\n\n")).join(pieces)
 
 
 def _dialogue(sentence: Callable[..., str], rng: SeededRandom, name: object) -> str:

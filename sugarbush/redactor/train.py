@@ -238,8 +238,8 @@ def _fit(model: Any, examples: Sequence[_Example], recipe: Recipe, device: torch
 
 
 def _loss(model: Any, batch: Sequence[_Example], device: torch.device) -> Tensor:
-    def together(parts: list[Tensor], padding: int) -> Tensor:
-        return nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=padding).to(device)
+    def together(rows: list[Tensor], padding: int) -> Tensor:
+        return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding).to(device)
 
     mask = together([torch.ones_like(example.tokens) for example in batch], 0)
     with torch.autocast(device.type, torch.bfloat16, enabled=fast_bfloat16(device)):

@@ -176,7 +176,7 @@ class SlotValues:
 
     def handle(self) -> str:
         rng = self._rng
-        first, last = (re.sub(r"\W", "", part) or "user" for part in (self._first(), self._last()))
+        first, last = (re.sub(r"\W", "", name) or "user" for name in (self._first(), self._last()))
         tail = rng.choice(
             ("", "", str(rng.below(100)), str(rng.between(1950, 2010)), "_", "xx", "Official")
         )
@@ -198,7 +198,7 @@ class SlotValues:
         flat = f"{inside}{joint}" if inside and rng.chance(0.5) else ""
         if inside and not flat:
             street += rng.choice((", ", " ", " - ")) + inside
-        parts = rng.choice((
+        pieces = rng.choice((
             (street, self._city()),
             (street, self._city(), self.postcode()),
             (street, self.postcode()),
@@ -212,7 +212,7 @@ class SlotValues:
             (f"{rng.choice(('P.O. Box ', 'PO Box ', 'Postfach '))}{rng.between(1, 9999)}",
              self._city()),
         ))  # fmt: skip
-        return flat + joint.join(parts)
+        return flat + joint.join(pieces)
 
     def _inside(self) -> str:
         """Return a part of a building or its name. The result is often empty."""

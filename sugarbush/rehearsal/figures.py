@@ -136,10 +136,10 @@ class AttributeReader:
         known = np.flatnonzero(codes != len(self.schema.attributes[place].domain) - 1)
         if len(known) < _LEAST_LABELS or len(np.unique(codes[known])) < 2:
             return None
-        part = self.schema.attributes[place].read_from
-        examples = self.schema.texts_of(part, [self.donated.texts[i] for i in known])
+        section = self.schema.attributes[place].read_from
+        examples = self.schema.texts_of(section, [self.donated.texts[i] for i in known])
         model = train_classifier(self.embed(examples), codes[known], seed=self.seed)
-        embedded = self.embed(self.schema.texts_of(part, texts))
+        embedded = self.embed(self.schema.texts_of(section, texts))
         return np.asarray(model.predict(embedded), dtype=np.int64)
 
 

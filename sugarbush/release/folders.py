@@ -162,7 +162,7 @@ def all_releases(roots: Roots) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield each release.json of the project, and its content. Folders with a name that starts
     with a dot are skipped, because another process is writing them."""
     for path in sorted(roots.released.glob(f"**/{FILE}")):
-        if any(part.startswith(".") for part in path.relative_to(roots.released).parts):
+        if any(each.startswith(".") for each in path.relative_to(roots.released).parts):
             continue
         try:
             fields = json.loads(path.read_text())

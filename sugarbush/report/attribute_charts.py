@@ -99,21 +99,23 @@ def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Ser
     base = top + row * len(values)
     most = max(0.05, *(float(np.max(s.shares, initial=0)) for s in series)) * 1.08
     x = Axis(low=0, high=most, start=left, end=WIDTH - right)
-    parts = [line([(x(t), top), (x(t), base)], "rule") for t in x.ticks(3)]
-    parts += [text(f"{t:.0%}", x(t), base + 16, anchor="middle") for t in x.ticks(3)]
+    elements = [line([(x(t), top), (x(t), base)], "rule") for t in x.ticks(3)]
+    elements += [text(f"{t:.0%}", x(t), base + 16, anchor="middle") for t in x.ticks(3)]
     for index, value in enumerate(values):
         y = top + row * index + row / 2
-        parts.append(text(_shortened(value, 22), left - 10, y + 4, anchor="end", class_="value"))
+        elements.append(text(_shortened(value, 22), left - 10, y + 4, anchor="end", class_="value"))
         shares = [float(s.shares[index]) for s in series]
-        parts.append(line([(x(min(shares)), y), (x(max(shares)), y)], "span"))
+        elements.append(line([(x(min(shares)), y), (x(max(shares)), y)], "span"))
         for source, share in zip(series, shares, strict=True):
             drawn = [element("title", f"{value}: {share:.1%} {source.name}")]
             if source.error is not None:
                 low, high = max(0, share - source.error), min(most, share + source.error)
                 drawn.append(line([(x(low), y), (x(high), y)], "whisker"))
             drawn.append(marker(source.shape, x(share), y, "mark"))
-            parts.append(group(drawn, class_=source.style))
-    return chart(parts, width=WIDTH, height=base + 26, label=f"shares of the values of {attribute}")
+            elements.append(group(drawn, class_=source.style))
+    return chart(
+        elements, width=WIDTH, height=base + 26, label=f"shares of the values of {attribute}"
+    )
 
 
 def _shortened(value: str, most: int) -> str:

@@ -29,7 +29,7 @@ def interval_plot(values: Sequence[MetricValue]) -> Picture:
 
     The axes end at 1 for values in [0, 1], and else at the largest bound of the row.
     """
-    parts = [Markup(f"<style>{_STYLE}</style>")]
+    elements = [Markup(f"<style>{_STYLE}</style>")]
     intervals = [v for v in values if v.low is not None and v.high is not None]
     for index, value in enumerate(intervals):
         low, high = value.low or 0.0, value.high or 0.0
@@ -37,7 +37,7 @@ def interval_plot(values: Sequence[MetricValue]) -> Picture:
         reached = max(value.value, high)
         end = 1.0 if reached <= 1 else reached
         x = svg.Axis(low=0.0, high=end, start=_LEFT, end=_WIDTH - 170)
-        parts += [
+        elements += [
             svg.text(metric_title(value), _LEFT - 14, y + 4, anchor="end"),
             svg.line([(x.start, y), (x.end, y)], "axis"),
             svg.line([(x(low), y), (x(high), y)], "whisker"),
@@ -46,6 +46,6 @@ def interval_plot(values: Sequence[MetricValue]) -> Picture:
         ]
     height = 22 + _ROW * len(intervals)
     label = "Similarity to real texts, with 95% intervals"
-    drawn = svg.chart(parts, width=_WIDTH, height=height, label=label)
+    drawn = svg.chart(elements, width=_WIDTH, height=height, label=label)
     size = f'xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}"'
     return Picture(str(drawn).replace('<svg class="chart"', f'<svg {size} class="{_CLASS}"', 1))

@@ -57,14 +57,14 @@ def _chart(nearer: Mapping[str, MetricValue], styles: Mapping[str, svg.SeriesSty
     height = _TOP + _ROW * len(nearer) + 30
     x = svg.Axis(low=0.0, high=1.0, start=_LEFT, end=svg.WIDTH - 20)
     bottom = height - 26
-    parts = [
+    elements = [
         svg.line([(x(0.5), _TOP - 6), (x(0.5), bottom)], "ceiling"),
         svg.text("guess", x(0.5), _TOP - 9, anchor="middle", class_="name"),
         *svg.axis_bottom(x, bottom, labels=[(0.0, "0%"), (0.5, "50%"), (1.0, "100%")]),
         *_rows(nearer, styles, x),
     ]
     label = "Share of texts nearer to training records than to held-out records"
-    return svg.chart(parts, width=svg.WIDTH, height=height, label=label)
+    return svg.chart(elements, width=svg.WIDTH, height=height, label=label)
 
 
 def _rows(

@@ -186,13 +186,13 @@ def _uses(release: ReleaseFacts) -> list[dict[str, str]]:
         use = purpose_of_stage(entry.stage), in_plain_words(entry.event)
         by_use[use] = by_use.get(use, 0.0) + gaussian_mu([entry.event]) ** 2
     return [
-        {"purpose": purpose, "words": words, "share": _percent(part, total)}
-        for (purpose, words), part in by_use.items()
+        {"purpose": purpose, "words": words, "share": _percent(number, total)}
+        for (purpose, words), number in by_use.items()
     ]
 
 
-def _percent(part: float, total: float) -> str:
-    return f"about {part / total:.0%}" if 0 < total < math.inf else ""
+def _percent(number: float, total: float) -> str:
+    return f"about {number / total:.0%}" if 0 < total < math.inf else ""
 
 
 def _code(downloads: Sequence[Download]) -> str | None:

@@ -34,19 +34,19 @@ def score_ranks(rounds: Sequence[ScoredData], *, method: str) -> Markup:
         ranks = svg.thinned(len(curve)).tolist()
         return svg.line([(x(rank), y(float(curve[rank - 1]))) for rank in ranks], class_)
 
-    parts = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
-    parts.append(svg.group([svg.element("title", "noise alone"), drawn(noise, "noise")]))
+    elements = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
+    elements.append(svg.group([svg.element("title", "noise alone"), drawn(noise, "noise")]))
     for index, (round_, curve) in enumerate(zip(rounds, curves, strict=True)):
         title = f"round {index + 1}" if isinstance(round_, RoundData) else round_.name
         named = [svg.element("title", title), drawn(curve, "curve")]
-        parts.append(svg.group(named, class_=f"shade-{shade(index, len(rounds))}"))
-    parts += svg.axis_bottom(x, height - bottom, labels=[(t, svg.short(t)) for t in x.ticks()])
-    parts.append(
+        elements.append(svg.group(named, class_=f"shade-{shade(index, len(rounds))}"))
+    elements += svg.axis_bottom(x, height - bottom, labels=[(t, svg.short(t)) for t in x.ticks()])
+    elements.append(
         svg.text("candidates by rank", svg.WIDTH - right, height - 6, anchor="end", class_="name")
     )
     where = f" in {len(rounds)} rounds" if isinstance(rounds[0], RoundData) else ""
     label = f"{method}: noisy {rounds[0].name} by rank{where}, and what noise alone gives"
-    return svg.chart(parts, width=svg.WIDTH, height=height, label=label)
+    return svg.chart(elements, width=svg.WIDTH, height=height, label=label)
 
 
 def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
@@ -64,10 +64,10 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
     newest = max(int(r.written.max(initial=0)) for r in rounds)
     widest = max(1, *(len(r.survivors) for r in rounds))
     x = svg.Axis(low=0, high=widest, start=left, end=svg.WIDTH - right)
-    parts = []
+    elements = []
     for index, round_ in enumerate(rounds):
         y = top + row * index
-        parts.append(svg.text(f"round {round_.number}", left - 8, y + 16, anchor="end"))
+        elements.append(svg.text(f"round {round_.number}", left - 8, y + 16, anchor="end"))
         ages = np.bincount(round_.written[round_.survivors].astype(int), minlength=newest + 1)
         start = 0
         for written, count in enumerate(ages):
@@ -76,12 +76,12 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
                 when = origin(written, rounds=len(rounds))
                 note = svg.element("title", f"{count} written {when}")
                 drawn = [note, box]
-                parts.append(svg.group(drawn, class_=f"shade-{shade(written, newest + 1)}"))
+                elements.append(svg.group(drawn, class_=f"shade-{shade(written, newest + 1)}"))
                 start += int(count)
         kept = f"{len(round_.survivors):,} of {len(round_.written):,}"
-        parts.append(svg.text(kept, x(start) + 8, y + 16, class_="value"))
+        elements.append(svg.text(kept, x(start) + 8, y + 16, class_="value"))
     label = f"{method}: survivors of each round, by the round for which they were written"
-    return svg.chart(parts, width=svg.WIDTH, height=height, label=label)
+    return svg.chart(elements, width=svg.WIDTH, height=height, label=label)
 
 
 def map_points(
@@ -97,15 +97,15 @@ def map_points(
     low, high = everything.min(axis=0), everything.max(axis=0)
     x = svg.Axis(low=float(low[0]), high=float(high[0]), start=pad, end=size - pad)
     y = svg.Axis(low=float(low[1]), high=float(high[1]), start=height - pad, end=pad)
-    parts = []
+    elements = []
     if real is not None:
-        parts.append(_dots(x, y, real, "real-dots"))
+        elements.append(_dots(x, y, real, "real-dots"))
     newest = int(embedding_map.written.max(initial=0))
     for written in range(newest + 1):
         points = embedding_map.points[embedding_map.written == written]
-        parts.append(_dots(x, y, points, f"dots shade-{shade(written, newest + 1)}"))
+        elements.append(_dots(x, y, points, f"dots shade-{shade(written, newest + 1)}"))
     label = f"{method}: texts in two dimensions, by the round for which they were written"
-    return svg.chart(parts, width=size, height=height, label=label)
+    return svg.chart(elements, width=size, height=height, label=label)
 
 
 def _dots(x: svg.Axis, y: svg.Axis, points: NDArray[Any], class_: str) -> Markup:

@@ -142,11 +142,11 @@ def metric_lines(
     reached = [b for v in all_values for b in (v.value, v.low, v.high) if b is not None]
     x = svg.Axis(low=-0.3, high=len(steps) - 0.7, start=left, end=svg.WIDTH - right)
     y = svg.Axis(low=0.0, high=most or max(reached) * 1.1 or 1.0, start=height - bottom, end=top)
-    parts = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
+    elements = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
     if ceiling is not None:
         level = y(ceiling.value)
-        parts.append(svg.line([(left, level), (svg.WIDTH - right, level)], "ceiling"))
-        parts.append(
+        elements.append(svg.line([(left, level), (svg.WIDTH - right, level)], "ceiling"))
+        elements.append(
             svg.text("real texts", svg.WIDTH - right, level - 5, anchor="end", class_="name")
         )
     methods = [m for m in styles if any(v.method == m for _, _, v in values)]
@@ -160,10 +160,10 @@ def metric_lines(
             if value.low is not None and value.high is not None:
                 mark.append(svg.line([(px, y(value.low)), (px, y(value.high))], "whisker"))
             drawn.append(svg.group([*mark, svg.marker(shape, px, y(value.value), "mark")]))
-        parts.append(svg.group(drawn, class_=style))
+        elements.append(svg.group(drawn, class_=style))
     labels = [step.removeprefix("round ").removesuffix(" texts") for step in steps]
-    parts += svg.axis_bottom(x, height - bottom, labels=list(enumerate(labels)))
-    return svg.chart(parts, width=svg.WIDTH, height=height, label=title)
+    elements += svg.axis_bottom(x, height - bottom, labels=list(enumerate(labels)))
+    return svg.chart(elements, width=svg.WIDTH, height=height, label=title)
 
 
 def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list[dict[str, Any]]:

@@ -58,16 +58,16 @@ def element(tag: str, content: str | Markup = "", **attributes: object) -> Marku
     return Markup(f"<{tag}{written}>{escape(content)}</{tag}>")
 
 
-def group(parts: Sequence[Markup], **attributes: object) -> Markup:
+def group(elements: Sequence[Markup], **attributes: object) -> Markup:
     """Return an element that contains several elements."""
-    return element("g", Markup("").join(parts), **attributes)
+    return element("g", Markup("").join(elements), **attributes)
 
 
-def chart(parts: Sequence[Markup], *, width: int, height: int, label: str) -> Markup:
+def chart(elements: Sequence[Markup], *, width: int, height: int, label: str) -> Markup:
     """Return a picture that scales to its column, with a `label` for screen readers."""
     return element(
         "svg",
-        Markup("").join([element("title", label), *parts]),
+        Markup("").join([element("title", label), *elements]),
         class_="chart",
         viewBox=f"0 0 {width} {height}",
         role="img",
@@ -110,20 +110,23 @@ def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) ->
 
 def axis_bottom(scale: Axis, y: float, *, labels: Sequence[tuple[float, str]]) -> list[Markup]:
     """Draw a baseline with labels below it."""
-    parts = [line([(scale.start, y), (scale.end, y)], "axis")]
+    elements = [line([(scale.start, y), (scale.end, y)], "axis")]
     for value, label in labels:
         x = scale(value)
-        parts += [line([(x, y), (x, y + 4)], "axis"), text(label, x, y + 16, anchor="middle")]
-    return parts
+        elements += [line([(x, y), (x, y + 4)], "axis"), text(label, x, y + 16, anchor="middle")]
+    return elements
 
 
 def axis_left(scale: Axis, x: float, end: float, *, ticks: Sequence[float]) -> list[Markup]:
     """Draw faint horizontal lines, each with its value at the left."""
-    parts = []
+    elements = []
     for value in ticks:
         y = scale(value)
-        parts += [line([(x, y), (end, y)], "rule"), text(short(value), x - 7, y + 4, anchor="end")]
-    return parts
+        elements += [
+            line([(x, y), (end, y)], "rule"),
+            text(short(value), x - 7, y + 4, anchor="end"),
+        ]
+    return elements
 
 
 def short(value: float) -> str:

@@ -254,7 +254,7 @@ class ProjectSettings(Section):
 
 def value_at(fields: Any, name: str) -> Any:
     """Return the value of a setting, by its dotted name. Raises KeyError if it is missing."""
-    return reduce(lambda section, part: section[part], name.split("."), fields)
+    return reduce(lambda section, key: section[key], name.split("."), fields)
 
 
 def _difference(value: Any, default: Any) -> Any:
@@ -399,7 +399,7 @@ def dataset_name(file: str) -> str:
 
 
 def _explain(source: str, fields: Any, problem: Any) -> str:
-    place = ".".join(str(part) for part in problem["loc"])
+    place = ".".join(str(key) for key in problem["loc"])
     arrived = _at(fields, problem["loc"])
     if problem["type"] == "extra_forbidden":
         return f"{source}: {place} is not a known setting{_meant(problem['loc'])}"
@@ -416,9 +416,9 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
 
 
 def _at(fields: Any, location: tuple[str | int, ...]) -> Any:
-    for part in location:
+    for key in location:
         try:
-            fields = fields[part]
+            fields = fields[key]
         except (KeyError, IndexError, TypeError):
             return {}
     return fields
@@ -426,13 +426,13 @@ def _at(fields: Any, location: tuple[str | int, ...]) -> Any:
 
 def _meant(location: tuple[str | int, ...]) -> str:
     model: Any = ProjectSettings
-    for part in location[:-1]:
-        field = getattr(model, "model_fields", {}).get(str(part))
+    for key in location[:-1]:
+        field = getattr(model, "model_fields", {}).get(str(key))
         if field is not None:
             model = next((t for t in get_args(field.annotation) if t), field.annotation)
         else:
             classes = {GeneratorSection: generator_class, MethodsSection: method_class}
-            model = classes[model](str(part)) if model in classes else None
+            model = classes[model](str(key)) if model in classes else None
     names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
     close = difflib.get_close_matches(str(location[-1]), names, n=1)
     return f"; did you mean {close[0]}?" if close else "."

@@ -218,8 +218,8 @@ class MarkovRandomField:
     def blocks(self, vector: Floats) -> list[Floats]:
         """Return a view of the vector for each maximal clique, with one axis per attribute."""
         return [
-            vector[part].reshape(shape)
-            for part, shape in zip(self.slices, self._clique_shapes, strict=True)
+            vector[piece].reshape(shape)
+            for piece, shape in zip(self.slices, self._clique_shapes, strict=True)
         ]
 
     def calibrate(self, potentials: Floats) -> None:
@@ -235,10 +235,10 @@ class MarkovRandomField:
             messages={},
         )
 
-    def subset(self, part: AttributeNames, whole: AttributeNames) -> Subset:
+    def subset(self, names: AttributeNames, whole: AttributeNames) -> Subset:
         return Subset(
-            axes=tuple(axis for axis, name in enumerate(whole) if name not in part),
-            spread=tuple(self.domain[name] if name in part else 1 for name in whole),
+            axes=tuple(axis for axis, name in enumerate(whole) if name not in names),
+            spread=tuple(self.domain[name] if name in names else 1 for name in whole),
         )
 
     def _order_members(self, node: int, cliques: list[int]) -> list[_Member]:
@@ -391,23 +391,23 @@ class MarkovRandomField:
         self, node: int, factor: Floats, requested: frozenset[str], result: AttributeNames
     ) -> Floats:
         """Multiply a factor of the node with its children's messages, and sum to `result`."""
-        parts = [
+        factors = [
             self._message(child, requested)
             for child in self._children[node]
             if requested & self._below[child]
         ]
-        needed = {*result, *(name for names, _ in parts for name in names)}
+        needed = {*result, *(name for names, _ in factors for name in names)}
         scope = tuple(name for name in self.tree.nodes[node] if name in needed)
         summed = _sum_to(factor, self.tree.nodes[node], scope)
-        return self._product([(scope, summed), *parts], result)
+        return self._product([(scope, summed), *factors], result)
 
     def _product(
-        self, parts: Sequence[tuple[AttributeNames, Floats]], result: AttributeNames
+        self, factors: Sequence[tuple[AttributeNames, Floats]], result: AttributeNames
     ) -> Floats:
         """Multiply factors, one after the other, and sum over attributes that are not needed."""
-        names, product = parts[0]
-        for i, (others, factor) in enumerate(parts[1:], start=2):
-            needed = {*result, *(name for later, _ in parts[i:] for name in later)}
+        names, product = factors[0]
+        for i, (others, factor) in enumerate(factors[1:], start=2):
+            needed = {*result, *(name for later, _ in factors[i:] for name in later)}
             names, product = _contract(names, product, others, factor, needed)
         kept = tuple(name for name in names if name in result)
         return np.transpose(_sum_to(product, names, kept), [kept.index(name) for name in result])
@@ -471,7 +471,7 @@ def _contract(
         factor: Floats, order: AttributeNames, rows: Sequence[str], columns: Sequence[str]
     ) -> Floats:
         axes = [order.index(name) for name in (*batch, *rows, *columns)]
-        shape = [math.prod(sizes[n] for n in part) for part in (batch, rows, columns)]
+        shape = [math.prod(sizes[n] for n in group) for group in (batch, rows, columns)]
         return factor.transpose(axes).reshape(shape)
 
     product = matrix(one, names, left, summed) @ matrix(two, others, summed, right)

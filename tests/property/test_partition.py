@@ -147,7 +147,7 @@ def test_the_records_of_a_part_cannot_be_counted(use: Callable[[object], object]
         with pytest.raises(TypeError):
             use(part)
         assert str(part) == repr(part) == "Private(...)"
-        assert str(part.part) in {f"part {number}" for number in range(SIZE)}
+        assert str(part.block) in {f"block {number}" for number in range(SIZE)}
 
 
 @pytest.mark.parametrize("bins", [[0, 4, 1], [-1, 0, 0], [0.0, 1.0, 1.0], [[0], [1], [2]]])
@@ -172,9 +172,9 @@ def test_a_part_is_not_combined_with_other_records_even_if_their_numbers_are_equ
             first.zip_batch(other, lambda a, b: list(zip(a, b, strict=True)))
         with pytest.raises(ValueError, match="same units"):
             first.map_batch(lambda batch: [(each,) for each in batch]).joined_by(other)
-    assert first.zip_batch(first, lambda a, b: a).part is first.part
+    assert first.zip_batch(first, lambda a, b: a).block is first.block
     joined = first.map_batch(lambda batch: [(each,) for each in batch]).joined_by(first)
-    assert joined.part is first.part
+    assert joined.block is first.block
 
 
 # The sensitivity of all outputs together
@@ -248,7 +248,7 @@ def test_every_part_has_its_own_draws(tmp_path: Path) -> None:
     noisy_histogram(parts[0], size=9, stddev=9.0, session=draws)
     with (
         mock.patch.object(mechanisms, "discrete_gaussian") as noise,
-        pytest.raises(PrivacyError, match="on part 0 are spent"),
+        pytest.raises(PrivacyError, match="on block 0 are spent"),
     ):
         noisy_histogram(parts[0], size=9, stddev=9.0, session=draws)
     noise.assert_not_called()
@@ -281,7 +281,7 @@ def test_parts_that_may_share_a_record_are_refused(tmp_path: Path) -> None:
     for given_parts in (
         (), (whole,), (parts[0], whole), (parts[0], again[1]), halves, (whole, whole),
     ):  # fmt: skip
-        with pytest.raises(ParamsError, match="distinct parts"):
+        with pytest.raises(ParamsError, match="distinct blocks"):
             session.parallel(DiscreteGaussian(stddev=9.0), given_parts)
     assert not ledger.entries()
 

@@ -141,11 +141,11 @@ def _columns(path: File, schema: pa.Schema, reading: Reading) -> list[_Column]:
     ]
 
 
-def _find(fields: Any, parts: Sequence[str]) -> tuple[str, ...] | None:
+def _find(fields: Any, names: Sequence[str]) -> tuple[str, ...] | None:
     """Return the names of the fields from a table or struct to a value. Names may contain dots: a
     column `ticket.body` comes before the field `body` of `ticket`."""
-    for count in (len(parts), *range(1, len(parts))):
-        name, rest = ".".join(parts[:count]), parts[count:]
+    for count in (len(names), *range(1, len(names))):
+        name, rest = ".".join(names[:count]), names[count:]
         if name not in fields.names:
             continue
         if not rest:

@@ -296,9 +296,9 @@ def _columns(connection: Connection, source: Any) -> list[str]:
 
 def _column_of(name: str, columns: Sequence[str]) -> str | None:
     """Return the column `name`, or the JSON column that contains the dotted path `name`."""
-    parts = name.split(".")
-    for count in (len(parts), *range(1, len(parts))):
-        if (start := ".".join(parts[:count])) in columns:
+    names = name.split(".")
+    for count in (len(names), *range(1, len(names))):
+        if (start := ".".join(names[:count])) in columns:
             return start
     return None
 

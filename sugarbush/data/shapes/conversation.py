@@ -108,7 +108,7 @@ class Conversation(Shape):
         return {self._column: [{role_key: role, text_key: content} for role, content in turns]}
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def sections(self) -> tuple[str, ...]:
         return self._roles
 
     def contents(self, text: str) -> Sequence[Turn]:

@@ -159,8 +159,8 @@ class TextForm(BaseModel):
             raise ValueError("optional names a column that is not in fields")
         if self.words and (self.conversation is not None):
             raise ValueError("words belongs to fields and json_schema; see words_per_turn")
-        if strange := sorted(set(self.words) - set(self.shape.parts)):
-            raise ValueError(f"words names {strange[0]}, which is no part with free text")
+        if strange := sorted(set(self.words) - set(self.shape.sections)):
+            raise ValueError(f"words names {strange[0]}, which is no section with free text")
         return self
 
     @property

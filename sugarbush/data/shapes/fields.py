@@ -43,8 +43,8 @@ class Fields(Shape):
         missing = [f'"{label_of(name)}:"' for name in self._names if name in self._optional]
         empty = f" After {' and '.join(missing)} there may be no text." if missing else ""
         return (
-            f"Each text has {len(labels)} parts in this order: {', '.join(labels)}. Begin each "
-            f"part on a new line with its label.{empty}"
+            f"Each text has {len(labels)} sections in this order: {', '.join(labels)}. Begin each "
+            f"section on a new line with its label.{empty}"
         )
 
     @property
@@ -86,7 +86,7 @@ class Fields(Shape):
         return texts
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def sections(self) -> tuple[str, ...]:
         return self._names
 
     def contents(self, text: str) -> Sequence[tuple[str, str]]:
@@ -96,8 +96,8 @@ class Fields(Shape):
     def requested(self) -> Mapping[str, tuple[int, ...]]:
         return self._requested
 
-    def _shown(self, part: str) -> str:
-        return f'"{label_of(part)}:"'
+    def _shown(self, section: str) -> str:
+        return f'"{label_of(section)}:"'
 
     def spans(self, text: str) -> Sequence[Span] | None:
         return content_spans(text, self._names)

@@ -110,16 +110,16 @@ class Shape(ABC):
 
     @property
     @abstractmethod
-    def parts(self) -> tuple[str, ...]:
-        """The public names of the parts with free text: fields, roles, or properties."""
+    def sections(self) -> tuple[str, ...]:
+        """The public names of the sections with free text: fields, roles, or properties."""
 
     @abstractmethod
     def contents(self, text: str) -> Sequence[tuple[str, str]]:
-        """Return the free texts of a canonical text in order, each with the name of its part."""
+        """Return the free texts of a canonical text in order, each with the name of its section."""
 
-    def part(self, text: str, name: str) -> str:
-        """Return the free text of one part, such as all turns of a role, each on a new line."""
-        return "\n".join(content for part, content in self.contents(text) if part == name)
+    def section(self, text: str, name: str) -> str:
+        """Return the free text of one section, such as all turns of a role, each on a new line."""
+        return "\n".join(content for section, content in self.contents(text) if section == name)
 
     def of_answer(self, answer: str) -> str:
         """Return the canonical text of a generator's answer. Raises ShapeError, and for an answer
@@ -136,12 +136,12 @@ class Shape(ABC):
     @property
     def measures(self) -> tuple[str, ...]:
         """The public names of the lengths that describe a text of this shape."""
-        return tuple(WORDS_OF + name for name in self.parts[:_MOST_MEASURES])
+        return tuple(WORDS_OF + name for name in self.sections[:_MOST_MEASURES])
 
     def lengths(self, text: str) -> dict[str, int]:
         """Return one number for each of `measures`, a function of this canonical text alone."""
-        measured = zip(self.measures, self.parts, strict=False)
-        return {measure: count_words(self.part(text, name)) for measure, name in measured}
+        measured = zip(self.measures, self.sections, strict=False)
+        return {measure: count_words(self.section(text, name)) for measure, name in measured}
 
     @property
     def requested(self) -> Mapping[str, tuple[int, ...]]:
@@ -150,7 +150,7 @@ class Shape(ABC):
 
     def draw_lengths(self, seed: int) -> Lengths:
         """Draw a length of each measure from the requested numbers, with public randomness."""
-        rng = public_rng(seed, "lengths of parts")
+        rng = public_rng(seed, "lengths of sections")
         return tuple((name, length_at(some, rng.random())) for name, some in self.requested.items())
 
     @property
@@ -162,12 +162,12 @@ class Shape(ABC):
         """Return the number of words of a text with these lengths, or None if they do not determine
         it.
         """
-        is_complete = lengths and len(lengths) == len(self.parts)
+        is_complete = lengths and len(lengths) == len(self.sections)
         return max(1, sum(number for _, number in lengths)) if is_complete else None
 
     def length_sentence(self, lengths: Lengths) -> str:
         """Return the sentence of a prompt that requests these lengths."""
-        shown = {WORDS_OF + name: self._shown(name) for name in self.parts}
+        shown = {WORDS_OF + name: self._shown(name) for name in self.sections}
         wanted = [
             f"about {number} words in {shown[measure]}"
             if number
@@ -176,8 +176,8 @@ class Shape(ABC):
         ]
         return f"Write {', '.join(wanted)}."
 
-    def _shown(self, part: str) -> str:
-        return f'"{part}"'
+    def _shown(self, section: str) -> str:
+        return f'"{section}"'
 
     @abstractmethod
     def spans(self, text: str) -> Sequence[Span] | None:

@@ -137,7 +137,7 @@ class JsonRecord(Shape):
         return {name: record.get(name) for name in self._properties}
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def sections(self) -> tuple[str, ...]:
         """The properties of the record that contain free text."""
         schema = self._schema
         return tuple(n for n, node in self._properties.items() if has_free_text(node, schema))

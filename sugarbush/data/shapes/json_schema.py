@@ -62,8 +62,8 @@ def resolved(node: Any, root: JsonSchema) -> JsonSchema:
         if not isinstance(node, Mapping) or "$ref" not in node:
             break
         target: Any = root
-        for part in str(node["$ref"]).removeprefix("#").split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
+        for escaped in str(node["$ref"]).removeprefix("#").split("/")[1:]:
+            name = escaped.replace("~1", "/").replace("~0", "~")
             target = target.get(name) if isinstance(target, Mapping) else None
         node = target
     if not isinstance(node, Mapping) or "$ref" in node:
@@ -195,9 +195,9 @@ def _repeats_a_repeat(pattern: str) -> bool:
             is_repeat = str(kind) in ("MAX_REPEAT", "MIN_REPEAT") and argument[1] > 1
             if is_repeat and inside:
                 return True
-            parts = argument if isinstance(argument, tuple | list) else (argument,)
-            for part in parts:
-                for each in part if isinstance(part, list) else (part,):
+            operands = argument if isinstance(argument, tuple | list) else (argument,)
+            for operand in operands:
+                for each in operand if isinstance(operand, list) else (operand,):
                     is_pattern = isinstance(each, regex.SubPattern)
                     if is_pattern and repeats(each, inside=inside or is_repeat):
                         return True

@@ -51,7 +51,7 @@ class OneText(Shape):
         return answer
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def sections(self) -> tuple[str, ...]:
         return ()
 
     def contents(self, text: str) -> Sequence[tuple[str, str]]:

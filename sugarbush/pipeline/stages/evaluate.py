@@ -199,8 +199,8 @@ def add_sizes(
     sizes = [size for size in SIZES if size <= len(sample)]
     for size in sizes if len(sizes) > 1 else ():
         settings = replace(evaluator.settings, clusters=clusters_for(size, len(evaluator.heldout)))
-        part = sample.limited(size, rng=public_rng(settings.seed, "size", method, size))
-        values = mauve.METRIC.measure(evaluator.heldout, part, settings)
+        smaller = sample.limited(size, rng=public_rng(settings.seed, "size", method, size))
+        values = mauve.METRIC.measure(evaluator.heldout, smaller, settings)
         by_texts[size] += label(values, method=method)
 
 

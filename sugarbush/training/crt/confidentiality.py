@@ -57,11 +57,11 @@ def group(training: Event, *, missed: int, delta: float) -> Guarantee:
     if missed == 0:
         return Guarantee(epsilon=0.0, delta=0.0)
     best = math.inf
-    for part in np.geomspace(delta / missed, _SMALLEST_DELTA, _DELTAS):
+    for tried in np.geomspace(delta / missed, _SMALLEST_DELTA, _DELTAS):
         group_epsilon = missed * epsilon(
-            [training], delta=float(part), relation=Relation.REPLACE_ONE
+            [training], delta=float(tried), relation=Relation.REPLACE_ONE
         )
-        if math.log(missed) + group_epsilon + math.log(part) <= math.log(delta):
+        if math.log(missed) + group_epsilon + math.log(tried) <= math.log(delta):
             best = min(best, group_epsilon)
     return Guarantee(epsilon=best, delta=delta)
 
@@ -91,9 +91,9 @@ def bayesian(
         )
     if gamma == 0:
         return Guarantee(epsilon=0.0, delta=delta_2)
-    part = min((delta - delta_2) / gamma, 1 - 1e-9)
-    inner = epsilon([training], delta=part, relation=relation)
-    return Guarantee(epsilon=amplified(inner, gamma=gamma), delta=gamma * part + delta_2)
+    inner_delta = min((delta - delta_2) / gamma, 1 - 1e-9)
+    inner = epsilon([training], delta=inner_delta, relation=relation)
+    return Guarantee(epsilon=amplified(inner, gamma=gamma), delta=gamma * inner_delta + delta_2)
 
 
 def amplified(inner: float, *, gamma: float) -> float:

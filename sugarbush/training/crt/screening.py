@@ -38,7 +38,7 @@ class Screened:
         """
         return sum(MASK in view for view in self.views._per_unit)
 
-    def parts(self) -> tuple[Private[str], Private[str]]:
+    def public_and_private(self) -> tuple[Private[str], Private[str]]:
         """Return the public part and the private part.
 
         The public part: the public view of each text that has a public sentence. The private part:

@@ -194,7 +194,7 @@ def with_lora(model: Any, *, rank: int) -> Any:
     blocks = [
         name
         for name, module in model.named_modules()
-        if isinstance(module, Conv1D | nn.Linear) and any(part in name for part in _BLOCKS)
+        if isinstance(module, Conv1D | nn.Linear) and any(block in name for block in _BLOCKS)
     ]
     if not blocks:
         raise ParamsError(

@@ -59,11 +59,11 @@ def train_on_public(
         optimizer.zero_grad(set_to_none=True)
         predicted = sum(len(e.tokens) - max(1, e.prompt_length) for e in batch)
         total = 0.0
-        for part in micro_batches(
+        for micro_batch in micro_batches(
             batch, size_of=lambda example: len(example.tokens), capacity=capacity
         ):
             with enough_memory(device, setting="micro_batch_tokens", value=capacity):
-                padded = pad_together(part).to(device)
+                padded = pad_together(micro_batch).to(device)
                 with torch.autocast(device.type, torch.bfloat16, enabled=training.bfloat16):
                     sums, _ = token_losses(model, padded)
                 loss = sums.sum() / max(1, predicted)

@@ -155,8 +155,8 @@ class RecordGradients:
     def of_record(self, index: int) -> list[Tensor]:
         """Return the stored numbers of one record."""
         whole = [use.gradients[index] for use in self._whole]
-        factors = [part[index] for use in self._factors for part in (use.left, use.right)]
-        tokens = [part[index] for use in self._tokens for part in (use.ids, use.right)]
+        factors = [piece[index] for use in self._factors for piece in (use.left, use.right)]
+        tokens = [piece[index] for use in self._tokens for piece in (use.ids, use.right)]
         return [*whole, *factors, *tokens]
 
     def zero_all_but(self, usable: Tensor) -> None:
@@ -269,8 +269,8 @@ def add_scaled(
         else:
             total = (joined * scales.to(joined.dtype)[:, None]).sum(0, dtype=kind)
         targets = [outs[index].view(-1) for index in indices]
-        parts = torch.split(total, [len(target) for target in targets])
-        torch._foreach_add_(targets, parts)
+        pieces = torch.split(total, [len(target) for target in targets])
+        torch._foreach_add_(targets, pieces)
     for parameter, out in zip(parameters, outs, strict=True):
         if parameter.only_whole is None:
             parameter.add_scaled(scales, out=out)
@@ -280,20 +280,20 @@ def _joined_whole(parameters: Sequence[RecordGradients]) -> Iterator[tuple[list[
     """Yield the indices of parameters that only have whole gradients, and these gradients side by
     side: (records, numbers)."""
     indices: list[int] = []
-    parts: list[Tensor] = []
+    pieces: list[Tensor] = []
     numbers = 0
     for index, parameter in enumerate(parameters):
-        part = parameter.only_whole
-        if part is None:
+        piece = parameter.only_whole
+        if piece is None:
             continue
-        if parts and (numbers + part.numel() > _JOINED or part.dtype is not parts[0].dtype):
-            yield indices, torch.cat(parts, dim=1)
-            indices, parts, numbers = [], [], 0
+        if pieces and (numbers + piece.numel() > _JOINED or piece.dtype is not pieces[0].dtype):
+            yield indices, torch.cat(pieces, dim=1)
+            indices, pieces, numbers = [], [], 0
         indices.append(index)
-        parts.append(part)
-        numbers += part.numel()
-    if parts:
-        yield indices, parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        pieces.append(piece)
+        numbers += piece.numel()
+    if pieces:
+        yield indices, pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -415,12 +415,12 @@ def _add_blocks(factors: Factors, scales: Tensor, out: Tensor) -> None:
     torch.mul(factors.right, scales.float().view(-1, 1, 1), out=scaled)
     even = len(scaled) // count * count
     lefts, rights = factors.left, scaled
-    for part in (slice(0, even), slice(even, None)):
-        if not len(lefts[part]):
+    for piece in (slice(0, even), slice(even, None)):
+        if not len(lefts[piece]):
             continue
-        blocks = max(1, len(lefts[part]) // count)
-        left = lefts[part].reshape(blocks, -1, lefts.shape[2])
-        right = rights[part].reshape(blocks, -1, rights.shape[2])
+        blocks = max(1, len(lefts[piece]) // count)
+        left = lefts[piece].reshape(blocks, -1, lefts.shape[2])
+        right = rights[piece].reshape(blocks, -1, rights.shape[2])
         sums = _multiply(left.transpose(1, 2), right)
         out += sums[0] if blocks == 1 else sums.sum(0, dtype=out.dtype)
 
@@ -434,5 +434,5 @@ def _sum(values: Tensor) -> Tensor:
     return values.sum((1, 2), dtype=torch.float64)
 
 
-def _joined(parts: tuple[Tensor, ...]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+def _joined(pieces: tuple[Tensor, ...]) -> Tensor:
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)

@@ -68,11 +68,12 @@ class PoissonSampler(Generic[T]):
 def micro_batches(
     batch: Sequence[T], *, size_of: Callable[[T], int], capacity: int
 ) -> Iterator[Sequence[T]]:
-    """Split a batch so that each part fits into the device's memory.
+    """Split a batch so that each micro-batch fits into the device's memory.
 
-    In each part, the number of examples times the largest size is at most `capacity`. Examples of
-    similar size are in the same part, so that little padding is needed. An example that is larger
-    than `capacity` is the only example of its part. An empty batch has no parts.
+    In each micro-batch, the number of examples times the largest size is at most `capacity`.
+    Examples of similar size are in the same micro-batch, so that little padding is needed. An
+    example that is larger than `capacity` is the only one of its micro-batch. An empty batch has
+    none.
     """
     ordered = sorted(batch, key=size_of, reverse=True)
     start = 0
@@ -104,7 +105,9 @@ def batch_shapes(*, max_length: int, capacity: int) -> tuple[BatchShape, ...]:
     `max_length` itself, which the model can read.
     Both arguments are public settings. A shape has at most `capacity` tokens, or one record.
     """
-    lengths = sorted({min(max_length, -(-max_length // (8 * part)) * 8) for part in (4, 2, 1)})
+    lengths = sorted(
+        {min(max_length, -(-max_length // (8 * divisor)) * 8) for divisor in (4, 2, 1)}
+    )
     return tuple(BatchShape(max(1, capacity // length), length) for length in lengths)
 
 

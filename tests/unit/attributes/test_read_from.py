@@ -115,7 +115,7 @@ def test_a_number_is_the_one_that_the_part_says() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"read_from": "boss"}, "must name a part of the text: customer, agent"),
+        ({"read_from": "boss"}, "must name a section of the text: customer, agent"),
         ({"source": "llm", "keywords": None}, "needs another source than llm"),
     ],
 )

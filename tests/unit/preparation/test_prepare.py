@@ -19,7 +19,7 @@ from sugarbush.errors import InputError, UsageError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import prepare
 from sugarbush.preparation.corpus import read_corpus
-from sugarbush.privacy.fingerprint import is_same_dataset, stored_part
+from sugarbush.privacy.fingerprint import is_same_dataset, stored_values
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.run.settings import ProjectSettings
 from tests.settings import params
@@ -322,8 +322,8 @@ def test_a_corpus_is_known_again_however_little_of_each_person_is_used(tmp_path:
     for unit in ({}, PERSONS):
         run(tmp_path, corpus(tmp_path, own, **unit))
         sketches.append(PrivateStore(tmp_path / "data/private").dataset_fingerprint())
-    assert is_same_dataset(sketches[0], stored_part(sketches[1]))
-    assert is_same_dataset(sketches[1], stored_part(sketches[0]))
+    assert is_same_dataset(sketches[0], stored_values(sketches[1]))
+    assert is_same_dataset(sketches[1], stored_values(sketches[0]))
 
 
 @pytest.mark.parametrize("author", [None, "  ", ""])

@@ -9,7 +9,7 @@ import pytest
 
 from sugarbush.errors import LedgerError
 from sugarbush.privacy.events import DiscreteGaussian
-from sugarbush.privacy.fingerprint import is_same_dataset, make_dataset_fingerprint, stored_part
+from sugarbush.privacy.fingerprint import is_same_dataset, make_dataset_fingerprint, stored_values
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
@@ -55,31 +55,33 @@ CHANGES = {
 def test_a_small_change_of_every_text_hides_nothing(change: str) -> None:
     changed = [CHANGES[change](text) for text in TEXTS]
     assert not set(changed) & set(TEXTS)
-    assert is_same_dataset(fingerprint(changed), stored_part(fingerprint(TEXTS)))
+    assert is_same_dataset(fingerprint(changed), stored_values(fingerprint(TEXTS)))
 
 
 @pytest.mark.parametrize("trial", range(20))
 def test_a_random_tenth_is_recognised_and_so_is_ten_times_as_much(trial: int) -> None:
     tenth = random.Random(trial).sample(TEXTS, 100)
-    assert is_same_dataset(fingerprint(tenth), stored_part(fingerprint(TEXTS)))
-    assert is_same_dataset(fingerprint(TEXTS), stored_part(fingerprint(tenth)))
+    assert is_same_dataset(fingerprint(tenth), stored_values(fingerprint(TEXTS)))
+    assert is_same_dataset(fingerprint(TEXTS), stored_values(fingerprint(tenth)))
 
 
 def test_another_month_of_the_same_users_is_recognised() -> None:
     users = [f"{i}" for i in range(500)]
     first = fingerprint(corpus("june"), users=users)
     second = fingerprint(corpus("july"), users=users)
-    assert is_same_dataset(second, stored_part(first))
-    assert not is_same_dataset(fingerprint(corpus("july")), stored_part(first))
+    assert is_same_dataset(second, stored_values(first))
+    assert not is_same_dataset(fingerprint(corpus("july")), stored_values(first))
 
 
 def test_the_same_ids_are_recognised_and_numbers_are_no_ids() -> None:
     named = [f"case-{i:06d}" for i in range(500)]
     numbers = [str(i) for i in range(500)]
     one, other = corpus("one"), corpus("other")
-    assert is_same_dataset(fingerprint(other, ids=named), stored_part(fingerprint(one, ids=named)))
+    assert is_same_dataset(
+        fingerprint(other, ids=named), stored_values(fingerprint(one, ids=named))
+    )
     assert not is_same_dataset(
-        fingerprint(other, ids=numbers), stored_part(fingerprint(one, ids=numbers))
+        fingerprint(other, ids=numbers), stored_values(fingerprint(one, ids=numbers))
     )
 
 
@@ -90,14 +92,14 @@ def test_corpora_without_a_common_text_are_two_datasets() -> None:
     """
     found = [fingerprint(corpus(str(i), count=300)) for i in range(21)]
     for i, one in enumerate(found):
-        assert not any(is_same_dataset(one, stored_part(other)) for other in found[:i])
+        assert not any(is_same_dataset(one, stored_values(other)) for other in found[:i])
 
 
 def test_the_stored_part_shows_no_count_without_the_key() -> None:
     """For 30 and for 30,000 texts, the stored values have the same form, number and
     distribution."""
     small, large = (
-        stored_part(fingerprint(corpus("sizes", count=count, words=9))) for count in (30, 30_000)
+        stored_values(fingerprint(corpus("sizes", count=count, words=9))) for count in (30, 30_000)
     )
     assert len(small) == len(large) == len(set(small)) == len(set(large))
     assert {len(value) for value in small} == {len(value) for value in large} == {9}
@@ -113,7 +115,7 @@ def test_the_stored_part_shows_no_count_without_the_key() -> None:
 
 def test_a_fingerprint_says_nothing_to_another_key() -> None:
     other = make_dataset_fingerprint(TEXTS, key=bytes(32))
-    assert not is_same_dataset(other, stored_part(fingerprint(TEXTS)))
+    assert not is_same_dataset(other, stored_values(fingerprint(TEXTS)))
     assert not set(other) & set(fingerprint(TEXTS))
 
 
@@ -162,5 +164,9 @@ def test_a_ledger_stores_a_fingerprint_once_and_without_its_old_part(tmp_path: P
             DiscreteGaussian(stddev=9.0), stage="s", run="r", dataset_fingerprint=fingerprint(texts)
         )
     stored = [entry.dataset_fingerprint for entry in ledger.entries()]
-    assert stored == [stored_part(fingerprint(TEXTS)), (), stored_part(fingerprint(TEXTS[:500]))]
+    assert stored == [
+        stored_values(fingerprint(TEXTS)),
+        (),
+        stored_values(fingerprint(TEXTS[:500])),
+    ]
     assert not any(value[0] == "m" for value in stored[0])

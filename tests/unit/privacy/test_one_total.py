@@ -183,7 +183,7 @@ EVENTS = st.sampled_from(
 def test_the_bound_is_a_filter(
     runs: list[tuple[int, int]], plans: list[list[Event]], delta: float
 ) -> None:
-    """A charge keeps its group, its part and its slack number. More charges never lower the total,
+    """A charge keeps its group, its step and its slack number. More charges never lower the total,
     and the slacks together are at most their share of delta."""
     with tempfile.TemporaryDirectory() as state:
         ledger = ledger_at(Path(state), cap=math.inf, delta=delta)
@@ -194,15 +194,15 @@ def test_the_bound_is_a_filter(
             for event in plan.events[:most]:
                 ledger.charge(event, stage="s", run="r", plan=plan)
                 entries = ledger.entries()
-                found = [(entry.group, entry.part, entry.slack) for entry in entries]
+                found = [(entry.group, entry.filter_step, entry.slack) for entry in entries]
                 assert found[:-1] == before
                 before = found
                 if len({entry.group for entry in entries}) > 1:
                     totals.append(ledger.total())
         assert totals == sorted(totals)
         numbers = {entry.slack for entry in entries} - {0}
-        parts = {entry.part[0] for entry in entries if entry.slack}
-        assert len(numbers) == len(parts)
+        steps = {entry.filter_step[0] for entry in entries if entry.slack}
+        assert len(numbers) == len(steps)
         assert sum(Fraction(slack_fraction(n)) for n in numbers) <= Fraction(SLACK_SHARE)
 
 

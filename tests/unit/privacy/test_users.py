@@ -24,7 +24,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.split import ContributionBounder, private_frame
 from sugarbush.errors import InputError
-from sugarbush.privacy.fingerprint import is_same_dataset, make_dataset_fingerprint, stored_part
+from sugarbush.privacy.fingerprint import is_same_dataset, make_dataset_fingerprint, stored_values
 from sugarbush.privacy.users import is_user_name, normalised_user
 
 KEY = bytes(range(32))
@@ -154,7 +154,7 @@ def test_the_fingerprint_knows_a_user_in_any_spelling() -> None:
     second = make_dataset_fingerprint(
         texts[1], key=KEY, users=[full_width(u)[:3] + "\u200b" + u[3:].upper() for u in users]
     )
-    assert is_same_dataset(second, stored_part(first))
+    assert is_same_dataset(second, stored_values(first))
 
 
 def test_objects_in_another_key_order_are_not_other_users(tmp_path: Path) -> None:

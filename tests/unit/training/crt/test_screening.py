@@ -48,7 +48,7 @@ def test_duplicates_are_found_before_anything_is_redacted():
 
 def test_without_a_conservative_policy_everything_is_private():
     result = screened("hello there", "call 555-010-2345")
-    public, private = result.parts()
+    public, private = result.public_and_private()
     assert (public._per_unit, result.private_count()) == ([], 2)
     assert private._per_unit == ["hello there", f"call {MASK}"]
 
@@ -63,7 +63,7 @@ class Careless:
 def test_a_sentence_with_a_mask_is_private_whatever_the_policy_says():
     result = screened("hello there", "Hi. Call 555-010-2345. Bye.", conservative=Careless())
     assert result.views._per_unit == ["hello there", f"Hi. {MASK} Bye."]
-    public, private = result.parts()
+    public, private = result.public_and_private()
     assert public._per_unit == result.views._per_unit
     assert private._per_unit == [f"Hi. Call {MASK}. Bye."]
     assert result.private_count() == 1
@@ -75,7 +75,9 @@ def test_a_run_of_private_sentences_is_one_mask():
 
 
 def test_a_text_with_a_mask_alone_in_its_view_is_in_the_private_part_only():
-    public, private = screened("Room 7. Room 8.", "We met.", conservative=PlainWords()).parts()
+    public, private = screened(
+        "Room 7. Room 8.", "We met.", conservative=PlainWords()
+    ).public_and_private()
     assert (public._per_unit, private._per_unit) == (["We met."], ["Room 7. Room 8."])
 
 
@@ -100,15 +102,17 @@ def test_the_public_part_is_the_same_when_a_secret_in_private_sentences_is_maske
     texts = [" ".join(sentences) for sentences in documents]
     # The replaced word is private, like a mask.
     replaced = [text.replace("zorro", "[hidden 9]") for text in texts]
-    public, _ = screened(*texts, conservative=PlainWords()).parts()
-    other, _ = screened(*replaced, conservative=PlainWords()).parts()
+    public, _ = screened(*texts, conservative=PlainWords()).public_and_private()
+    other, _ = screened(*replaced, conservative=PlainWords()).public_and_private()
     assert public._per_unit == other._per_unit
 
 
 def test_all_public_and_all_private_corpora_are_split_as_they_are():
-    public, private = screened("hello there", "we are late", conservative=PlainWords()).parts()
+    public, private = screened(
+        "hello there", "we are late", conservative=PlainWords()
+    ).public_and_private()
     assert (len(public._per_unit), len(private._per_unit)) == (2, 0)
-    public, private = screened("Room 7", "Room 8", conservative=PlainWords()).parts()
+    public, private = screened("Room 7", "Room 8", conservative=PlainWords()).public_and_private()
     assert (len(public._per_unit), len(private._per_unit)) == (0, 2)
 
 
