@@ -318,20 +318,6 @@ class Method(Section):
         return plan
 
 
-def with_every_charge(inputs: MethodInputs, final: FinalSet, *, of_run: bool) -> FinalSet:
-    """Return the texts with the ids of all charges of this stage, also those that `final` lacks.
-
-    With `of_run`, every charge of the run of `final` is named, also by an earlier process. The card
-    states the epsilon of these ids, so it would state too little without one of them.
-    """
-    ids = [*final.lineage.ledger_ids, *inputs.private.charged]
-    if of_run:
-        entries = inputs.private.ledger().entries()
-        ids += [entry.id for entry in entries if entry.run == final.run]
-    lineage = replace(final.lineage, ledger_ids=tuple(dict.fromkeys(ids)))
-    return replace(final, lineage=lineage)
-
-
 class OneStageMethod(Method):
     """A method that writes its texts in one stage."""
 

@@ -17,7 +17,6 @@ from sugarbush.methods.interface import (
     MethodInputs,
     OneStageMethod,
     TrainedMethod,
-    with_every_charge,
 )
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.privacy.data_types import Released
@@ -41,7 +40,7 @@ def evolved(
     final = method.evolve(inputs, first, forced=forced)
     if not isinstance(final, FinalSet):
         raise ParamsError(f"method {method.name}: evolve must return a FinalSet")
-    return with_every_charge(inputs, final, of_run=not isinstance(method, PartsMethod))
+    return _with_every_charge(inputs, final, of_run=not isinstance(method, PartsMethod))
 
 
 def generated(
@@ -49,4 +48,18 @@ def generated(
 ) -> FinalSet:
     """Return the texts of stage generate, with the ids of every charge of this stage."""
     final = method.generate(inputs, model, forced=forced)
-    return with_every_charge(inputs, final, of_run=True)
+    return _with_every_charge(inputs, final, of_run=True)
+
+
+def _with_every_charge(inputs: MethodInputs, final: FinalSet, *, of_run: bool) -> FinalSet:
+    """Return the texts with the ids of all charges of this stage, also those that `final` lacks.
+
+    With `of_run`, every charge of the run of `final` is named, also by an earlier process. The card
+    states the epsilon of these ids, so it would state too little without one of them.
+    """
+    ids = [*final.lineage.ledger_ids, *inputs.private.charged]
+    if of_run:
+        entries = inputs.private.ledger().entries()
+        ids += [entry.id for entry in entries if entry.run == final.run]
+    lineage = replace(final.lineage, ledger_ids=tuple(dict.fromkeys(ids)))
+    return replace(final, lineage=lineage)

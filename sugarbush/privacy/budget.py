@@ -37,6 +37,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -46,7 +47,6 @@ from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.accounting import (
     rough_epsilon,
     roughly_within,
-    rounded_down,
     rounded_up,
     rounding_error,
     within,
@@ -73,6 +73,8 @@ _STEPS = 8
 _DELTA_OF_TRAINING = 1e-5
 _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsampled mechanisms
 _FIGURES = 6  # significant digits of each mu and each noise
+_UPWARDS = Context(prec=_FIGURES, rounding=ROUND_CEILING)
+_DOWNWARDS = Context(prec=_FIGURES, rounding=ROUND_FLOOR)
 
 
 class Accountant(Protocol):
@@ -408,7 +410,7 @@ def mu_downwards(mu: float) -> float:
     >>> mu_downwards(0.123456789), mu_downwards(0.5)
     (0.123456, 0.5)
     """
-    return float(rounded_down(mu, _FIGURES))
+    return float(_DOWNWARDS.create_decimal(repr(float(mu))))
 
 
 def noise_upwards(noise: float) -> float:
@@ -417,7 +419,7 @@ def noise_upwards(noise: float) -> float:
     >>> noise_upwards(4.453256997), noise_upwards(8.0)
     (4.45326, 8.0)
     """
-    return float(rounded_up(noise, _FIGURES))
+    return float(_UPWARDS.create_decimal(repr(float(noise))))
 
 
 def _scaled(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sugarbush.privacy import accounting, budget, privacy_loss
 from sugarbush.privacy.accounting import epsilon as epsilon_of
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.budget import (
     BudgetPlan,
     BudgetRequest,
@@ -152,3 +153,11 @@ def test_another_cpu_plans_the_same_training(
     assert [one.allocations for one in there] == [one.allocations for one in here]
     for one in here:
         assert epsilon_of([a.event for a in one.allocations], delta=DELTA) <= 1.0
+
+
+@settings(max_examples=2000)
+@given(value=st.floats(allow_nan=False, allow_infinity=False), magnitude=st.integers(-30, 30))
+def test_a_plan_and_a_printed_bound_of_six_digits_round_alike(value: float, magnitude: int) -> None:
+    for number in (value, value * 10.0**magnitude, round(value % 1, 5), np.float64(value)):
+        assert noise_upwards(number) == float(rounded_up(number, 6)) >= number
+        assert mu_downwards(number) == float(rounded_down(number, 6)) <= number

@@ -104,7 +104,10 @@ def test_without_all_lengths_the_settings_decide_the_whole(
 @pytest.mark.parametrize(
     ("form", "says"),
     [
-        ({**FIELDS, "words": {"boss": [3]}}, "words names boss, which is no section with free text"),
+        (
+            {**FIELDS, "words": {"boss": [3]}},
+            "words names boss, which is no section with free text",
+        ),
         ({**RECORD, "words": {"kind": [3]}}, "words names kind"),
         ({"conversation": ROLES, "words": {"agent": [3]}}, "see words_per_turn"),
         ({"conversation": {**ROLES, "turns": [9], "max_turns": 8}}, "above max_turns"),
