@@ -258,10 +258,6 @@ def _loose(text: str) -> str:
     return unicodedata.normalize("NFC", same_text(unicodedata.normalize("NFC", text)).casefold())
 
 
-def _is_bool(cell: Any) -> bool:
-    return isinstance(cell, bool | np.bool_)
-
-
 def _text_of_member(member: Enum) -> str | None:
     """Return the text of a member of an enumeration: its value if it is a text, a number of
     IntEnum, or else its name."""

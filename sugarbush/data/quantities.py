@@ -11,7 +11,6 @@ Guarantee: a cell is read by itself, with public settings, so `number_of` may be
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 import re
@@ -122,8 +121,8 @@ class Quantity:
     first or the last bin. `zoned` states whether the edges have a time zone.
 
     >>> stars = Quantity(kind=Kind.INTEGER, edges=(2, 4), low=1, high=5)
-    >>> stars.number_of("3"), stars.bin_of(3), [stars.drawn(1, share) for share in (0.1, 0.9)]
-    (3.0, 1, [2.0, 3.0])
+    >>> stars.number_of("3"), [stars.drawn(1, share) for share in (0.1, 0.9)]
+    (3.0, [2.0, 3.0])
     """
 
     kind: Kind
@@ -134,10 +133,6 @@ class Quantity:
     format: str | None = None
     zoned: bool = False
     decimal: str | None = None
-
-    def bin_of(self, number: float) -> int:
-        """Return the bin of a number."""
-        return bisect.bisect_right(self.edges, number)
 
     def number_of(self, cell: object) -> float | None:
         """Return the value of a cell as a number, or None for a missing value.

@@ -88,12 +88,6 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
     )
 
 
-def _stated(release: ReleaseFacts) -> list[tuple[str, Any]]:
-    """Return what the settings `publication` state, by label. Missing answers are left out."""
-    rows = stated_rows(stated(release.publication))
-    return [(label, value) for label, value in rows if value != NOT_STATED]
-
-
 def _adherence(method: MethodData) -> list[dict[str, Any]]:
     """Return a row for each attribute: how its values were read, and how many texts obey."""
     how = {
