@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from sugarbush.cli.printing import say, warn
+from sugarbush.data.private_store import PrivateStore
 from sugarbush.errors import MissingInputError
 from sugarbush.pipeline.opening import open_project
 from sugarbush.preparation.findings import dropped_rows
 from sugarbush.project import run as runs
 from sugarbush.project.run import Results
-from sugarbush.run.context import Project
 from sugarbush.run.records import private_store
 
 _FIGURES = ("MAUVE", "MAUVE, tf-idf", "mean JSD of attributes")
@@ -28,20 +28,20 @@ def run(base: Path, console: Console, *, force: bool, only_example: bool, accept
         base, force=force, only_example=only_example, accept_poor=accept_poor, say=say, warn=warn
     )
     if ended.exit_code == 0:
-        print_dropped_rows(open_project(base, settings=ended.settings))
+        print_dropped_rows(private_store(open_project(base, settings=ended.settings)))
         print_results(runs.results(base, ended.settings), console)
         runs.require_good_release(base, ended.settings)
     return ended.exit_code
 
 
-def print_dropped_rows(project: Project) -> None:
+def print_dropped_rows(store: PrivateStore) -> None:
     """Print how many rows of the last run were not used, and why.
 
     The counts are exact, so only the command prints them, on the operator's terminal. Stages print
     no counts, because a scheduler may store what a stage prints.
     """
     try:
-        lines = dropped_rows(private_store(project).tally())
+        lines = dropped_rows(store.tally())
     except MissingInputError:
         return  # no method of the run reads the rows
     if lines:

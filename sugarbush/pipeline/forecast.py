@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.preparation.findings import CHARACTERS_PER_TOKEN, CorpusFindings
 from sugarbush.progress import working
 from sugarbush.rehearsal.rehearse import Rehearsal
-from sugarbush.run.context import Project
+from sugarbush.run.settings import ProjectSettings
 
 _STAGE_MINUTES: Final = 0.1  # imports and start of a stage
 _PROBES: Final = 48
@@ -58,27 +59,28 @@ class RunForecast:
         return f"about {_rounded(self.minutes)} min to the end: {', '.join(times)}"
 
 
-def forecast_run(project: Project, rehearsal: Rehearsal, findings: CorpusFindings) -> RunForecast:
+def forecast_run(
+    settings: ProjectSettings, rehearsal: Rehearsal, findings: CorpusFindings
+) -> RunForecast:
     """Forecast a run without cached results, at the present speed of this machine."""
-    settings, forecast = project.settings, rehearsal.forecast
-    seconds = 0.0
+    forecast, seconds = rehearsal.forecast, 0.0
     if any(method.facts.uses_encoder for method in settings.chosen):
         with working("measuring the speed of the encoder"):
-            seconds = _seconds_per_character(project)
+            seconds = _seconds_per_character(settings.embedding)
     words = 0 if rehearsal.figures.lengths is None else rehearsal.figures.lengths.high
     read = min(words * _CHARACTERS_PER_WORD, settings.embedding.max_tokens * CHARACTERS_PER_TOKEN)
     characters = findings.characters + forecast.calls * read
     return RunForecast(
         requests=forecast.minutes or 0.0,
         embeddings=characters * seconds / 60,
-        stages=_STAGE_MINUTES * sum(_runs_of(project)),
+        stages=_STAGE_MINUTES * sum(_runs_of(settings)),
     )
 
 
-def _seconds_per_character(project: Project) -> float:
+def _seconds_per_character(settings: EmbeddingSettings) -> float:
     """Measure the encoder on public texts of different lengths, without its cache."""
-    texts = _probe_texts(project.settings.embedding.max_tokens)
-    encode = Encoder(project.settings.embedding, cache=None, private=False).encode
+    texts = _probe_texts(settings.max_tokens)
+    encode = Encoder(settings, cache=None, private=False).encode
     encode(texts[:1])  # loads the model
     start = time.monotonic()
     encode(texts)
@@ -94,9 +96,8 @@ def _probe_texts(max_tokens: int) -> Sequence[str]:
     ]
 
 
-def _runs_of(project: Project) -> list[int]:
+def _runs_of(settings: ProjectSettings) -> list[int]:
     """Return how often each stage runs."""
-    settings = project.settings
     return [
         sum(stage.is_needed(settings, method) for method in settings.chosen)
         if stage.by_method

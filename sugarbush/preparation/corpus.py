@@ -217,7 +217,9 @@ class SplitCorpus:
         self._source, self._setting = source, setting
         private_columns = project.settings.publication.private_columns
         refuse_private_columns(project.schema, project.settings.prepare, private_columns)
-        self._inputs = PublicSources(project, donated=donated)
+        self._inputs = PublicSources(
+            project.settings, project.base, project.schema.shape, donated=donated
+        )
         self._public = self._inputs.texts
         self.bounds = project.settings.contribution_bounds
         self.records_of_users: Mapping[str | None, int] = {}
@@ -382,7 +384,7 @@ def read_corpus(project: Project, *, engine: MapShards = map_shards) -> SplitCor
     """Open the data file. The rows are read and split while the caller iterates over the shards.
     `engine` divides the file into shards."""
     settings = project.settings.prepare
-    refuse_private_files(project)
+    refuse_private_files(project.settings, project.base)
     path = source_of(project.base, settings.file, setting="prepare.file")
     reading = Reading(
         "prepare.file",

@@ -21,11 +21,12 @@ from pathlib import Path
 from sugarbush.data.formats.folders import files_of
 from sugarbush.data.records import Record
 from sugarbush.data.remote import Source, source_of
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.errors import InputError
 from sugarbush.generators.pool_files import load_pool
 from sugarbush.privacy.overlap import OverlapState, PublicTexts
 from sugarbush.privacy.settings import Purpose
-from sugarbush.run.context import Project
+from sugarbush.run.settings import ProjectSettings
 
 _DONATED, _PRETRAIN = "prepare.donated", "pretrain.sources"
 _WHAT_TO_DO = (
@@ -41,18 +42,17 @@ _DECLARE = (
 class PublicSources:
     """The donated texts, the texts that the generator may copy, and the texts of stage pretrain."""
 
-    def __init__(self, project: Project, *, donated: Iterable[str]) -> None:
-        settings = project.settings
+    def __init__(
+        self, settings: ProjectSettings, base: Path, shape: Shape | None, *, donated: Iterable[str]
+    ) -> None:
         generator = settings.generator.chosen
         self._by_setting = {
             _DONATED: tuple(donated),
-            f"generator.{generator.name}": generator.public_texts(
-                project.base, project.schema.shape
-            ),
+            f"generator.{generator.name}": generator.public_texts(base, shape),
         }
         if sources := settings.pretrain.sources:
             self._by_setting[_PRETRAIN] = load_pool(
-                sources, base=project.base, shape=project.schema.shape, setting=_PRETRAIN
+                sources, base=base, shape=shape, setting=_PRETRAIN
             )
         is_public = settings.privacy.purpose is Purpose.BENCHMARK
         self._may_overlap = is_public or settings.prepare.accept_overlap
@@ -118,12 +118,11 @@ class Comparison:
                 )
 
 
-def refuse_private_files(project: Project) -> None:
+def refuse_private_files(settings: ProjectSettings, base: Path) -> None:
     """Raise InputError if a setting names the private file, a part of it, or a copy as public.
 
     The same file may have another path, by a symbolic or hard link.
     """
-    settings = project.settings
     if settings.privacy.purpose is Purpose.BENCHMARK:
         return
     generator = settings.generator.chosen
@@ -131,9 +130,9 @@ def refuse_private_files(project: Project) -> None:
     named += [(_PRETRAIN, source.file) for source in settings.pretrain.sources]
     if settings.prepare.donated is not None:
         named.append((_DONATED, settings.prepare.donated))
-    private = _local_files(project, settings.prepare.file, setting="prepare.file")
+    private = _local_files(base, settings.prepare.file, setting="prepare.file")
     for setting, name in named:
-        for file in _local_files(project, name, setting=setting):
+        for file in _local_files(base, name, setting=setting):
             if any(_are_equal(file, other) for other in private):
                 raise InputError(
                     f"{setting}: {name} is the private file (prepare.file) or a copy of it, and "
@@ -141,8 +140,8 @@ def refuse_private_files(project: Project) -> None:
                 )
 
 
-def _local_files(project: Project, name: str, *, setting: str) -> list[Path]:
-    source: Source = source_of(project.base, name, setting=setting)
+def _local_files(base: Path, name: str, *, setting: str) -> list[Path]:
+    source: Source = source_of(base, name, setting=setting)
     return [file for file in files_of(source, setting=setting) if isinstance(file, Path)]
 
 

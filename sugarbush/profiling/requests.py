@@ -317,7 +317,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> ReleasedPro
     schema = _without_columns(form)
     shape = shape_of(schema, settings.prepare)
     refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
-    refuse_private_files(project)
+    refuse_private_files(project.settings, project.base)
     path = source_of(project.base, settings.prepare.file, setting="prepare.file")
     columns = profiled_columns(settings, base=project.base, shape=shape)
     wanted = {name: "profile.columns" for name in columns if not shape.is_inside(name)}

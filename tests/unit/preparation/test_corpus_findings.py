@@ -25,6 +25,7 @@ from sugarbush.project import budget as budgets
 from sugarbush.project import check as checks
 from sugarbush.project import run as runs
 from sugarbush.run.context import Project
+from sugarbush.run.records import private_store
 from tests.settings import params
 
 ROWS = [
@@ -154,10 +155,10 @@ def test_dropped_rows_are_counted_on_the_terminal_and_not_by_the_stage(
         prepare__user_column="who",
         privacy__unit="user",
     )
-    print_dropped_rows(own)  # before the first run
+    print_dropped_rows(private_store(own))  # before the first run
     prepare.run(own)
     assert capfd.readouterr() == ("", "")
-    print_dropped_rows(own)
+    print_dropped_rows(private_store(own))
     printed = capfd.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines() == [
