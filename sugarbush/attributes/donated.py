@@ -102,11 +102,11 @@ def read_donated_codes(
     readers = plain = zero_shot_readers(schema, embed=embed)
     codes = held_out = np.empty((0, len(schema.names)), dtype=np.int64)
     if len(records):
-        parts = {name: schema.attribute(name).read_from for name in plain}
-        vectors = {p: embed(schema.texts_of(p, records.texts)) for p in set(parts.values())}
+        sections = {name: schema.attribute(name).read_from for name in plain}
+        vectors = {s: embed(schema.texts_of(s, records.texts)) for s in set(sections.values())}
         readers = {
             name: calibrate_readers(
-                {name: reader}, schema, embedded=vectors[parts[name]], labels=labels
+                {name: reader}, schema, embedded=vectors[sections[name]], labels=labels
             )[name]
             for name, reader in plain.items()
         }
@@ -124,7 +124,7 @@ def read_donated_codes(
             read = read_by_others(
                 reader,
                 attribute,
-                vectors[parts[name]],
+                vectors[sections[name]],
                 labels[name],
                 abstain=settings.zero_shot_abstain,
             )
