@@ -5,10 +5,12 @@ NumPy uses several cores only for matrix products. Blocks in threads use all cor
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -20,6 +22,13 @@ T = TypeVar("T")
 def thread_count() -> int:
     """Return the number of threads that NumPy's BLAS would use."""
     return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread. For a few thousand rows, more threads are not faster: on a
+    busy machine they wait for one another, and use twice the CPU time."""
+    limited: AbstractContextManager[Any] = _blas().limit(limits=1)
+    return limited
 
 
 def run_in_threads(
@@ -52,7 +61,12 @@ def blocks(rows: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, rows))
 
 
-@lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    """Find NumPy's BLAS. Cached, because the search takes longer than a small vote."""
+    return _found_blas(with_scipy="scipy.linalg" in sys.modules)
+
+
+@lru_cache(maxsize=2)
+def _found_blas(*, with_scipy: bool) -> ThreadpoolController:
+    """Find the BLAS of NumPy, and that of SciPy if it is loaded. Cached, because the search takes
+    longer than a small vote."""
     return ThreadpoolController().select(user_api="blas")

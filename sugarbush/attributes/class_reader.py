@@ -14,11 +14,13 @@ and Unlabeled Documents using EM" (their EM-lambda).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.embedding.class_sums import ClassSums, directions
+from sugarbush.threads import one_blas_thread
 
 _BETWEEN = 0.03  # variance between the means of values, as a fraction of the variance of texts
 _DIRECTION = 0.4  # weight of the variance of texts in a direction
@@ -60,10 +62,7 @@ class ClassReader:
         noisy = sums.of(column)
         if noisy is None or len(public) < 2:
             return None
-        texts = directions(public, sums.centre)
-        texts = texts - texts.mean(axis=0)
-        variances, axes = np.linalg.eigh(texts.T @ texts / len(texts))
-        variances = np.maximum(variances, 0.0)
+        variances, axes = _principal_axes(_Vectors(directions(public, sums.centre)))
         # texts that are nearly equal say nothing about the variance of records
         mean = max(float(variances.sum()), _LEAST_VARIANCE) / len(variances)
         spread = _DIRECTION * variances + _ALL * mean
@@ -102,6 +101,29 @@ class ClassReader:
         """Return the log-likelihood of each listed value, of texts (n, d) along the axes."""
         scaled = self.means / self.spread
         return np.asarray(texts @ scaled.T - (self.means * scaled).sum(axis=1) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Vectors:
+    """Vectors (n, d) as a key of a cache."""
+
+    rows: NDArray[np.float64]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Vectors) and np.array_equal(self.rows, other.rows)
+
+    def __hash__(self) -> int:
+        return hash((self.rows.shape, float(self.rows.sum())))
+
+
+@lru_cache(maxsize=2)
+def _principal_axes(vectors: _Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the variances (d,) of released texts and the axes (d, d). All attributes, and all
+    divisions of the donated examples, are read along the same axes."""
+    texts = vectors.rows - vectors.rows.mean(axis=0)
+    with one_blas_thread():
+        variances, axes = np.linalg.eigh(texts.T @ texts / len(texts))
+    return np.maximum(variances, 0.0), axes
 
 
 def _in_shares(logs: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:

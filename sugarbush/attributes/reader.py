@@ -38,6 +38,7 @@ from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.generators.interface import Embed
+from sugarbush.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -460,7 +461,8 @@ class _Classifier:
         names = np.asarray(embed(attribute.domain[: size - 1]), dtype=np.float32)
         taught = np.concatenate([labels, np.arange(size - 1)])
         model = LogisticRegression(C=_STRENGTH, max_iter=300, solver="newton-cg")
-        model.fit(np.concatenate([embedded, names]), taught)
+        with one_blas_thread():
+            model.fit(np.concatenate([embedded, names]), taught)
         frequencies = np.bincount(taught, minlength=size) / len(taught)
         factors = np.ones(size)
         if counts is not None and counts.sum() > 0:

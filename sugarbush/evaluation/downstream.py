@@ -20,6 +20,7 @@ from sugarbush.errors import InvariantError
 from sugarbush.evaluation.bootstrap import percentile_interval
 from sugarbush.evaluation.interface import MetricSettings, MetricValue, Sample
 from sugarbush.randomness import public_rng
+from sugarbush.threads import one_blas_thread
 
 _STRENGTH = 10.0  # scikit-learn's default of 1 underfits unit vectors
 _ITERATIONS = 300
@@ -167,6 +168,8 @@ def train_classifier(
         raise InvariantError("an attribute classifier needs training texts")
     if len(np.unique(codes)) == 1:
         return DummyClassifier(strategy="most_frequent").fit(embeddings, codes)
-    return LogisticRegression(
+    model = LogisticRegression(
         C=_STRENGTH, max_iter=_ITERATIONS, solver=_SOLVER, random_state=seed % 2**32
-    ).fit(embeddings, codes)
+    )
+    with one_blas_thread():
+        return model.fit(embeddings, codes)

@@ -17,6 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from sugarbush.errors import FailureError
+from sugarbush.threads import one_blas_thread
 
 _MAX_TERMS = 20_000
 
@@ -56,4 +57,5 @@ def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> L
         )
     components = min(dimensions, *(size - 1 for size in weights.shape))
     svd = TruncatedSVD(n_components=components, random_state=seed % 2**32)
-    return LatentSpace(vectorizer, svd.fit(weights))
+    with one_blas_thread():
+        return LatentSpace(vectorizer, svd.fit(weights))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import svdvals
-from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.bootstrap import ResampledRows
@@ -25,6 +24,7 @@ from sugarbush.evaluation.interface import (
     distance_value,
     features_by_space,
 )
+from sugarbush.threads import one_blas_thread
 
 _MAX_RESAMPLES = 25  # one distance takes as long as MAUVE with 100 resamples
 
@@ -41,8 +41,7 @@ def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
             "the Fréchet distance needs at least two rows of each sample and equal dimensions, "
             f"got shapes {reference.shape} and {synthetic.shape}"
         )
-    # For a few hundred rows, more threads do not help, and on a busy machine they are slower.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         mean_a, a = _moments(reference)
         mean_b, b = _moments(synthetic)
         # For A = a'a and B = b'b, tr (AB)^(1/2) is the sum of the singular values of ba', so the

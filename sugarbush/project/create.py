@@ -64,10 +64,19 @@ _ESCAPED = r"\\\1"
 _OPTION_OF_FORM = {
     "fields": "--text", "conversation": "--conversation", "json_schema": "--json-schema",
 }  # fmt: skip
-_CONVERSATIONS = {
-    "file": CONVERSATIONS_FILE,
-    "donated": EXAMPLE_FOLDER + "conversations.donated.jsonl",
-    "schema": EXAMPLE_FOLDER + "conversations.schema.yaml",
+_CONVERSATIONS: dict[str, Any] = {
+    "prepare": {
+        "file": CONVERSATIONS_FILE,
+        "donated": EXAMPLE_FOLDER + "conversations.donated.jsonl",
+        "schema": EXAMPLE_FOLDER + "conversations.schema.yaml",
+    },
+    "generator": {
+        "pool": {
+            "sources": [
+                {"file": EXAMPLE_FOLDER + "conversations.pool.jsonl", "licence": "Apache-2.0"}
+            ]
+        }
+    },
 }
 _SEED = 1  # seed of the clusters that become topics
 
@@ -159,7 +168,7 @@ def create_project(
     Raises ParamsError, InputError or FailureError."""
     project = project_files()
     if user_data is None:
-        changes = {"prepare": _CONVERSATIONS} if example is ExampleName.CONVERSATIONS else {}
+        changes = _CONVERSATIONS if example is ExampleName.CONVERSATIONS else {}
         if changes or assignments:
             changed = changed_text(project[FILE], changes, assignments=assignments)
             project[FILE] = changed.text
@@ -392,12 +401,14 @@ def _files_for(
 
 def _generator_changes(user_data: OwnData) -> dict[str, Any]:
     """Return the settings of the generator for texts like the donated ones. The default is a small
-    open model on this machine, because the simulator writes texts of one domain."""
+    open model on this machine."""
     local: dict[str, Any] = {
         "model": DEFAULT_MODEL.name,
         "temperature": DEFAULT_MODEL.temperature,
     }
-    changes: dict[str, Any] = {"generator": {"provider": "huggingface", "huggingface": local}}
+    changes: dict[str, Any] = {
+        "generator": {"provider": "huggingface", "huggingface": local, "pool": {"sources": []}}
+    }
     if user_data.donated is None:
         return changes
     settings = PrepareSettings(donated=str(user_data.donated), text_column=user_data.column)

@@ -112,7 +112,7 @@ class FolderInputs:
         name = self._settings.prepare.schema_
         path = find_input(self._base, name)
         if is_in_example(name) and not path.exists():
-            from sugarbush.examples.corpus import schema_files
+            from sugarbush.examples.embedded import schema_files
 
             if (content := schema_files().get(path.name)) is not None:
                 return parse_schema(content, path)

@@ -1,9 +1,8 @@
-"""Writes the embedded example, the customer-service corpus of an invented shop.
+"""Writes the embedded example, invented messages to a family doctor's practice.
 
 Reads    nothing
-Writes   data/public/example/        corpus.jsonl, donated.jsonl, schema.yaml; the same records as
-                                     conversations: conversations.jsonl, .donated.jsonl,
-                                     .schema.yaml
+Writes   data/public/example/        corpus.jsonl, pool.jsonl, donated.jsonl, schema.yaml; chats as
+                                     conversations.jsonl, .pool.jsonl, .donated.jsonl, .schema.yaml
 Spends   nothing. The example contains no data of real people
 """
 
@@ -13,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sugarbush.examples.corpus import write_example
+from sugarbush.examples.embedded import write_example
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.code import code_digest
 from sugarbush.run.context import Project
