@@ -29,12 +29,22 @@ if TYPE_CHECKING:
     from tests.pipelines import FinishedPipelines
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--selection", choices=("quick", "rest"), help="see tests/selection.py")
+    parser.addoption("--shard", metavar="I/N", help="a part of the files, such as 1/2")
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the tests of a file in one worker: what they load or compute first costs CPU once.
 
     Slow integration tests without a group are divided between the workers.
     """
+    selection, shard = config.getoption("--selection"), config.getoption("--shard")
+    if selection or shard:
+        from tests.selection import kept, select
+
+        config.hook.pytest_deselected(items=select(items, kept(selection, shard)))
     for item in items:
         together = "integration" not in item.path.parts or not item.get_closest_marker("slow")
         if together and not any(item.iter_markers("xdist_group")):
