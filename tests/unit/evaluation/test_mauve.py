@@ -30,7 +30,7 @@ def features(shift: float, *, n: int = 600, dim: int = 32) -> tuple[np.ndarray, 
 
 
 def mauve_in_given_order(reference: np.ndarray, synthetic: np.ndarray, *, seed: int) -> float:
-    """Compute MAUVE with k-means on the rows as mauve-text orders them: its result depends on it."""
+    """Compute MAUVE with k-means on the rows in the order of mauve-text."""
     joint = normalize(np.concatenate([synthetic, reference]).astype(np.float64))
     labels = _labels(joint, clusters=len(reference) // 10, seed=seed)
     counts = [np.bincount(half, minlength=60) for half in np.split(labels, [len(synthetic)])]
