@@ -17,7 +17,7 @@ python3 -m venv "$folder/venv"
 cd "$folder"
 
 cat > expected <<'END'
-[{'id': 9007199254740992.0, 'letter': 'of another person'}]
+[{'id': 9007199254740993, 'letter': 'of another person'}]
 isin: [False, False]
 END
 
