@@ -108,7 +108,8 @@ def quantise(
 
     The default of `clusters` is 1/10 of the number of texts in the smaller sample, at least 2. The
     number of distinct points limits `clusters`. For example, equal texts make one cluster, and
-    MAUVE is 1. If the number of clusters is near the number of texts, MAUVE has no meaning.
+    MAUVE is 1. If the number of clusters is near the number of texts, MAUVE has no meaning. The
+    order of the rows changes no label.
     """
     if not len(reference) or not len(synthetic) or reference.shape[1:] != synthetic.shape[1:]:
         raise InvariantError(
@@ -118,17 +119,24 @@ def quantise(
     if clusters is None:
         clusters = max(2, round(min(len(reference), len(synthetic)) / 10))
     joint = normalize(np.concatenate([synthetic, reference]).astype(np.float64))
-    distinct = len(np.unique(joint, axis=0))
-    clusters = min(clusters, distinct)
-    if clusters < 2:
-        labels = np.zeros(len(joint), dtype=np.int64)
-    else:
-        threads = None if joint.size * clusters > _MULTIPLICATIONS_FOR_THREADS else 1
-        with threadpool_limits(threads):
-            labels = _k_means(_principal(joint), clusters=clusters, seed=seed)
+    distinct, row_of = np.unique(joint, axis=0, return_inverse=True)
+    clusters = min(clusters, len(distinct))
+    # K-means starts at rows by number. In sorted order, the order of the texts changes nothing.
+    order = np.argsort(row_of, kind="stable")
+    labels = np.empty(len(joint), dtype=np.int64)
+    labels[order] = _labels(joint[order], clusters=clusters, seed=seed)
     return Quantised(
         reference=labels[len(synthetic) :], synthetic=labels[: len(synthetic)], clusters=clusters
     )
+
+
+def _labels(joint: NDArray[np.float64], *, clusters: int, seed: int) -> NDArray[np.int64]:
+    """Return the cluster of each row, `(n,)`. The result depends on the order of the rows."""
+    if clusters < 2:
+        return np.zeros(len(joint), dtype=np.int64)
+    threads = None if joint.size * clusters > _MULTIPLICATIONS_FOR_THREADS else 1
+    with threadpool_limits(threads):
+        return _k_means(_principal(joint), clusters=clusters, seed=seed)
 
 
 def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
@@ -142,7 +150,8 @@ def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> flo
     x = np.exp(-_SCALING * rel_entr(q, mixed).sum(axis=1))
     y = np.exp(-_SCALING * rel_entr(p, mixed).sum(axis=1))
     x, y = np.concatenate([[1.0], x, [0.0]]), np.concatenate([[0.0], y, [1.0]])
-    return float(-np.trapezoid(y, x))  # x decreases along the curve
+    area = float(-np.trapezoid(y, x))  # x decreases along the curve
+    return min(1.0, area)  # rounding
 
 
 def _of_labels(reference: NDArray[np.int64], synthetic: NDArray[np.int64], clusters: int) -> float:

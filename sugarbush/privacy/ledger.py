@@ -750,7 +750,7 @@ def _read(path: Path, state: Path) -> _Chain:
             *lines, _unfinished = path.read_bytes().split(b"\n")
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read: {error.strerror}") from None
-    entries: list[Entry] = []
+    entries: dict[str, Entry] = {}
     cancelled: list[Entry] = []
     raises: list[CapRaise] = []
     notes: list[tuple[str, str, str]] = []
@@ -776,17 +776,18 @@ def _read(path: Path, state: Path) -> _Chain:
             fields = json.loads(line)
             public.update(_without_fingerprint(fields))
             if mark and _CANCEL in fields:
-                named = _accepted_entries(entries, fields[_CANCEL])
+                named = _accepted_entries(entries.values(), fields[_CANCEL])
                 cancelled += named
-                entries = [entry for entry in entries if entry not in named]
+                entries = {id_: entry for id_, entry in entries.items() if entry not in named}
             elif mark and "raised_to" in fields:
                 raises.append(CapRaise.from_fields(fields))
                 cap = raises[-1].raised_to
             elif mark and (kinds := {_SHOWN, _DECLARED} & fields.keys()):
                 notes += [(kind, str(fields[kind]), str(fields["of"])) for kind in kinds]
             else:
-                entries.append(_new_entry(fields, entries))
-                cap = min((c for c in (cap, entries[-1].cap) if c is not None), default=None)
+                entry = _new_entry(fields, entries)
+                entries[entry.id] = entry
+                cap = min((c for c in (cap, entry.cap) if c is not None), default=None)
         except NOT_AN_ENTRY:
             raise LedgerError(
                 f"{path}, line {number}: not an entry, so no mechanism can run. Restore the file "
@@ -797,7 +798,7 @@ def _read(path: Path, state: Path) -> _Chain:
     _require_last_lines(path, head, unsealed.hexdigest(), seals)
     last = seals[-1] if seals else unsealed.hexdigest()
     return _Chain(
-        _with_slack_numbers(entries), last, public.hexdigest(), tuple(cancelled), cap,
+        _with_slack_numbers(entries.values()), last, public.hexdigest(), tuple(cancelled), cap,
         tuple(raises), tuple(notes),
     )  # fmt: skip
 
@@ -808,10 +809,10 @@ def _require_last_lines(path: Path, head: str | None, unsealed: str, seals: Sequ
         raise _edited(path, "the last lines or the .head file are missing")
 
 
-def _new_entry(fields: Mapping[str, Any], entries: Iterable[Entry]) -> Entry:
-    """Read an entry. Raises an error of `NOT_AN_ENTRY`, also if an earlier entry has its id."""
+def _new_entry(fields: Mapping[str, Any], ids: Collection[str]) -> Entry:
+    """Read an entry. Raises an error of `NOT_AN_ENTRY`, also if its id is in `ids`."""
     entry = Entry.from_public_fields(fields)
-    if entry.id in {earlier.id for earlier in entries}:
+    if entry.id in ids:
         raise ValueError("two entries have one id")
     return entry
 

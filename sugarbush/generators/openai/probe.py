@@ -171,7 +171,11 @@ async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer
     except (*FAULTS, KeyError, TypeError):
         return _Offer()
     extra: dict[str, Any] = next((m for m in models if m["id"] == params.model), {})
-    lengths = [extra[name] for name in _CONTEXT_FIELDS if isinstance(extra.get(name), int)]
+    nested = extra.get("meta")
+    stated = [extra.get(name) for name in _CONTEXT_FIELDS]
+    # llama.cpp's server nests the length. It is that of one slot, as a request sees it.
+    stated += [nested.get("n_ctx")] if isinstance(nested, dict) else []
+    lengths = [length for length in stated if isinstance(length, int)]
     return _Offer(names=tuple(m["id"] for m in models), context_tokens=min(lengths, default=None))
 
 

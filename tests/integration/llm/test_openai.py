@@ -639,6 +639,15 @@ class TestCheck:
             run.generator().check()
         run.generator(context_tokens=2048).check()
 
+    def test_tells_of_a_context_that_llama_cpp_states(self, bench: Start) -> None:
+        """The list of its server nests the length of one slot (xllamacpp 2026.10)."""
+        meta = {"vocab_type": 1, "n_ctx": 256, "n_ctx_train": 2048}
+        listed = {"object": "list", "data": [{"id": "tiny", "meta": meta}]}
+        run = bench(models=Reply(content=json.dumps(listed).encode()))
+        with pytest.raises(ParamsError, match=r"context_tokens=8192.*256"):
+            run.generator().check()
+        run.generator(context_tokens=256, max_tokens=64).check()
+
     def test_tells_of_a_context_that_no_list_states(self, bench: Start) -> None:
         run = bench(behave=of_context(1024))
         with pytest.raises(GeneratorError, match=r"smaller context.*context_tokens=8192"):

@@ -46,6 +46,17 @@ def test_a_charge_is_on_disk_when_it_returns(tmp_path: Path) -> None:
     assert entries[0].event == VOTE
 
 
+def test_an_entry_with_the_id_of_an_earlier_one_is_refused(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path)
+    for _ in range(3):
+        charge(ledger)
+    with ledger._locked():
+        chain = ledger._chain()
+        ledger._append(chain.entries[1].as_line(), chain)
+    with pytest.raises(LedgerError, match="line 4: not an entry"):
+        ledger.entries()
+
+
 def test_a_refused_charge_leaves_the_ledger_as_it_was(tmp_path: Path) -> None:
     ledger = ledger_at(tmp_path)
     charge(ledger)
