@@ -10,6 +10,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.extend import PartsMethod
+from sugarbush.generators.pool import Pool
 from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.crt import CRT
 from sugarbush.methods.dpft import DPFT
@@ -49,8 +50,12 @@ def message_of(fields: object) -> str:
 def test_the_settings_of_a_new_project_are_short_and_are_the_examples() -> None:
     text = (ROOT / "params.yaml").read_text()
     assert len(text.splitlines()) <= 60
-    release = {"release": ReleaseSettings(texts=1000)}  # the example's; own data has the default
-    assert load_params(ROOT / "params.yaml") == COMPLETE.model_copy(update=release)
+    own = load_params(ROOT / "params.yaml")  # the example's; own data has the default
+    assert own.release == ReleaseSettings(texts=300)
+    (source,) = own.generator.of(Pool).sources
+    assert (own.generator.provider, source.file) == ("pool", "data/public/example/pool.jsonl")
+    default = {"release": COMPLETE.release, "generator": COMPLETE.generator}
+    assert own.model_copy(update=default) == COMPLETE
     assert COMPLETE.output_settings() == ProjectSettings().output_settings()
     assert ProjectSettings().privacy.dataset == "example"
 
