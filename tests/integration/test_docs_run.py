@@ -405,7 +405,7 @@ def test_fields_conversations_and_json_records(tmp_path: Path) -> None:
     with reader:
         reader.follows("docs/how-to/record-shapes.md")
     lines = (tmp_path / "demo/data/released/enlarge/mosaic/synthetic.jsonl").read_text()
-    assert all(json.loads(line)["messages"][0]["role"] == "agent" for line in lines.splitlines())
+    assert all(json.loads(line)["messages"][0]["role"] == "patient" for line in lines.splitlines())
     for project in ("my-tickets", "my-chats", "my-records"):
         assert load_schema(tmp_path / project / "data/public/schema.yaml").text is not None
 
