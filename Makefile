@@ -1,4 +1,5 @@
-# make demo: the pipeline on the embedded example.  make test: all tests.  Both install first.
+# make demo: the pipeline on the embedded example.  make test: style, types and the tests that guard
+# the promises.  make test-all: all other tests.  All install first.
 # Three environments: .venv for all work, .venv-newest with the newest torch, and .venv-smartnoise for
 # the engine smartnoise, which needs old packages. uv keeps one copy of a file that they share.
 
@@ -22,15 +23,15 @@ export OMP_WAIT_POLICY ?= passive
 export PYTHONDONTWRITEBYTECODE :=
 
 # Clones on one machine share no state: it is inside each checkout.
-demo test test-fast stress mutants fuzz: export SUGARBUSH_STATE := $(CURDIR)/.state
-demo test test-fast stress mutants fuzz: export PREFECT_HOME := $(CURDIR)/.state/prefect
-demo test test-fast stress mutants fuzz: export PATH := $(CURDIR)/$(BIN):$(PATH)
+demo test test-all stress mutants fuzz: export SUGARBUSH_STATE := $(CURDIR)/.state
+demo test test-all stress mutants fuzz: export PREFECT_HOME := $(CURDIR)/.state/prefect
+demo test test-all stress mutants fuzz: export PATH := $(CURDIR)/$(BIN):$(PATH)
 test-newest test-smartnoise: export SUGARBUSH_STATE := $(CURDIR)/.state
 test-newest test-smartnoise: export PREFECT_HOME := $(CURDIR)/.state/prefect
 test-newest: export PATH := $(CURDIR)/$(NEWEST)/bin:$(PATH)
 test-smartnoise: export PATH := $(CURDIR)/$(SMARTNOISE)/bin:$(PATH)
 
-.PHONY: env demo test test-fast test-newest test-smartnoise constraints lint stress mutants fuzz docs clean
+.PHONY: env demo test test-all test-newest test-smartnoise constraints lint stress mutants fuzz docs clean
 
 env: $(STAMP)
 
@@ -40,12 +41,12 @@ demo: $(STAMP)
 # In the order of collection: the longest files are among the first.
 IN_TWO := -n 2 --dist loadgroup --no-loadscope-reorder
 
-test: $(STAMP)
-	@$(BIN)/python -m pytest $(IN_TWO)
+test: lint
+	@$(BIN)/python -m pytest $(IN_TWO) --selection quick
 
-test-fast: $(STAMP)
-	@$(BIN)/ruff check .
-	@$(BIN)/python -m pytest $(IN_TWO) -m "not slow" tests/unit tests/property
+# SHARD=1/2 and SHARD=2/2 divide the rest between two machines.
+test-all: $(STAMP)
+	@$(BIN)/python -m pytest $(IN_TWO) --selection rest $(SHARD:%=--shard %)
 
 # The fast tests of what computes with torch, with the newest torch. All else is the newest in .venv.
 WITH_TORCH := embedding generators training
@@ -58,6 +59,7 @@ test-smartnoise: $(SMARTNOISE)/.installed
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

@@ -1,4 +1,4 @@
-"""Runs the tools that check the whole tree: ruff, mypy and import-linter."""
+"""Runs mypy on the library and on a program that must not pass."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ import pytest
 from tests.settings import ROOT
 
 pytestmark = pytest.mark.slow
-COMMANDS = {
-    "lint": ["ruff", "check", "."],
-    "format": ["ruff", "format", "--check", "."],
-    "imports": ["lint-imports"],
-}
 # A program with lines that mypy must refuse. Each of these lines has a mark.
 PROGRAM = """
 from pathlib import Path
@@ -61,12 +56,6 @@ def run_tool(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         [str(Path(sys.executable).parent / program), *arguments],
         cwd=ROOT, text=True, capture_output=True, check=False,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_tree_is_in_order(name: str) -> None:
-    finished = run_tool(*COMMANDS[name])
-    assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
 def test_types_are_right_and_keep_private_text_from_an_endpoint_that_is_not_trusted(
