@@ -59,6 +59,7 @@ def exact(records: Records, candidates: Candidates, by: ScoresAndClassSums) -> N
         return by.total(Private(records), candidates, stddev=1.0, session=session).value
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
@@ -79,6 +80,7 @@ def test_one_record_adds_its_own_row_and_nothing_else(
     assert np.linalg.norm(difference) <= RESOLUTION
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attributes", range(1, len(SIZES) + 1))
 def test_a_record_uses_nearly_the_whole_norm_in_the_planned_shares(attributes: int) -> None:
     records, candidates = records_of(1, 40, 40), candidates_of(2, 30, 30)

@@ -62,6 +62,7 @@ def test_one_record_more_changes_each_number_by_at_most_one(
     assert change.max() <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(ROW, max_size=25), st.lists(ROW, min_size=1, max_size=4), COUNTS)
 def test_a_user_with_m_records_changes_each_number_by_at_most_m(

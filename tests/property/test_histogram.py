@@ -40,6 +40,7 @@ def counts_behind(bins: list[int], size: int) -> np.ndarray:
     return released.value
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 6), max_size=30), st.integers(0, 6))
 def test_one_unit_more_moves_the_histogram_by_one_in_l2(bins: list[int], more: int) -> None:

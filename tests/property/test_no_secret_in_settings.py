@@ -102,6 +102,7 @@ def test_every_url_with_a_password_is_recognised(url: str) -> None:
     assert has_secret({"a": ({"b": [url]},)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place",
     [

@@ -55,6 +55,7 @@ def exact_counts(rows: list[tuple[str, ...]]) -> Counter[str]:
     return Counter(dict(zip(released.value, seen[0].tolist(), strict=True)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(RECORD, max_size=20), RECORD)
 def test_one_record_more_changes_at_most_k_counts_by_one(
@@ -66,6 +67,7 @@ def test_one_record_more_changes_at_most_k_counts_by_one(
     assert set(changes) <= {0, 1}
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(CELLS, max_size=20), CELLS)
 def test_one_record_more_changes_at_most_k_cells_by_one(

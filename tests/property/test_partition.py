@@ -193,6 +193,7 @@ def test_one_record_moves_the_outputs_of_all_parts_by_the_sensitivity_of_one(
     assert np.linalg.norm(difference) == norm
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(
     crowded, st.lists(st.integers(0, 10), min_size=1, max_size=6), st.sampled_from(sorted(KINDS)),

@@ -48,6 +48,7 @@ def test_a_rounded_number_stays_as_it_is(number: float) -> None:
         assert rounded(rounded(number)) == rounded(number)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     epsilon=st.floats(min_value=0.1, max_value=8),
@@ -84,6 +85,7 @@ def other_cpu(monkeypatch: pytest.MonkeyPatch, change: float) -> None:
         monkeypatch.setattr(budget, name, getattr(budget, name).__wrapped__)  # without a cache
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("change", [1e-12, -1e-12])
 def test_another_cpu_plans_the_same_numbers(
@@ -116,6 +118,7 @@ class OtherCpu:
         return rounded_otherwise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_million_steps_have_the_same_epsilon_on_a_cpu_with_other_last_bits(
     seed: int, monkeypatch: pytest.MonkeyPatch

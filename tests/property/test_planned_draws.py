@@ -60,6 +60,7 @@ def draw(draws: Any, *, stddev: float = 9.0, bins: Any = BINS) -> sb.Released[An
 # The cost
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.sampled_from([1, 2, 12]), stddevs, st.integers(1, 3), st.booleans())
 def test_planned_draws_cost_exactly_what_single_charges_of_one_plan_cost(

@@ -52,6 +52,7 @@ def sums_behind(
         )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),

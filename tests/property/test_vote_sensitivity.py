@@ -115,6 +115,7 @@ def rows_of(scorer: NearestVotes, records: Records, candidates: Candidates) -> N
     return np.concatenate([np.empty((0, len(candidates)), dtype=np.int64), *blocks])
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(voting=votings(), data=st.data())
 def test_the_votes_of_a_record_depend_on_this_record_alone(
@@ -180,6 +181,7 @@ def total_of(
         return scorer.total(records, candidates, stddev=9.0 * scorer.unit, session=session).value
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(voting=votings())
 def test_the_total_is_the_sum_of_the_votes_of_all_records(
@@ -191,6 +193,7 @@ def test_the_total_is_the_sum_of_the_votes_of_all_records(
     assert total_of(scorer, Private(records), candidates).tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(voting=votings(), owners=st.lists(st.integers(0, 4), min_size=30, max_size=30))
 def test_a_user_moves_the_total_by_at_most_one_vote_for_each_record(

@@ -62,18 +62,21 @@ def written(
     )
 
 
+@pytest.mark.slow
 def test_texts_of_another_kind_are_refused_and_nothing_is_charged(tmp_path: Path) -> None:
     with pytest.raises(PoorRehearsalError, match=r"No budget was spent.*accept_poor=True"):
         written(tmp_path, WRONG)
     assert not sb.open_ledger("letters", state=tmp_path).entries()
 
 
+@pytest.mark.slow
 def test_texts_of_the_same_kind_are_not_poor(tmp_path: Path) -> None:
     pool = [f"Hello, {text[11:]}" for text in letters(200, shift=9000)]
     made = written(tmp_path, pool)
     assert len(made.texts) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("donated", [True, False])
 def test_a_pool_with_few_texts_of_the_kind_is_judged_by_them_if_there_are_rounds(
     tmp_path: Path, donated: bool
@@ -92,6 +95,7 @@ def test_a_pool_with_few_texts_of_the_kind_is_judged_by_them_if_there_are_rounds
     assert not sb.open_ledger("letters", state=tmp_path / "none").entries()
 
 
+@pytest.mark.slow
 def test_a_release_larger_than_the_kind_in_the_pool_is_refused(tmp_path: Path) -> None:
     """The 10 letters of the pool are enough for 10 texts, and not for 60."""
     few = [*WRONG, *(f"Hello, {text[11:]}" for text in letters(10, shift=9000))]
@@ -102,6 +106,7 @@ def test_a_release_larger_than_the_kind_in_the_pool_is_refused(tmp_path: Path) -
     assert not sb.open_ledger("letters", state=tmp_path).entries()
 
 
+@pytest.mark.slow
 def test_who_accepts_poor_texts_gets_them_and_a_second_call_restores_them(tmp_path: Path) -> None:
     made = written(tmp_path, WRONG, accept_poor=True)
     assert made.verdict is not None
@@ -112,6 +117,7 @@ def test_who_accepts_poor_texts_gets_them_and_a_second_call_restores_them(tmp_pa
     assert len(sb.open_ledger("letters", state=tmp_path).entries()) == charges
 
 
+@pytest.mark.slow
 def test_new_votes_on_restored_metadata_are_judged_too(tmp_path: Path) -> None:
     written(tmp_path, WRONG, accept_poor=True)
     charges = len(sb.open_ledger("letters", state=tmp_path).entries())

@@ -98,6 +98,7 @@ def test_records_with_a_shape_run() -> None:
     assert len(release.frame) == 10 and "text" not in release.frame
 
 
+@pytest.mark.slow
 def test_the_concepts_run() -> None:
     found = run(runnable(DOCS / "concepts.md"))
     assert found["counts"].value.shape == (12,)
@@ -237,6 +238,7 @@ def test_the_mechanism_of_the_page_passes_its_own_tests(
         found["test_an_attacker_learns_no_more_than_the_event_says"](folder, fault)
 
 
+@pytest.mark.slow
 def test_the_page_about_the_card_adds_a_field(tmp_path: Path) -> None:
     """Add the lines of the page to a copy of the package, and write a card with the copy."""
     shutil.copytree(

@@ -121,6 +121,7 @@ def settings_of(words: tuple[str, ...], *options: str) -> list[str]:
     return [after.partition("=")[0] for before, after in pairwise(words) if before in options]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
 def test_a_printed_command_exists(command: Command) -> None:
     program, *arguments = command.words
@@ -174,6 +175,7 @@ def inline_commands(page: Path) -> list[str]:
     return re.findall(r"`sugarbush ([^`]+)`", page.read_text(encoding="utf-8").replace("\n", " "))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_command_in_a_sentence_has_a_subcommand_and_options_that_exist(page: Path) -> None:
     """Such a command may have placeholders, so only its subcommand and its options are checked."""

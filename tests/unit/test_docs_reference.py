@@ -53,6 +53,7 @@ def test_a_class_is_shown_with_its_arguments() -> None:
     assert "merge_init_into_class: true" in settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sb.__all__)
 def test_an_entry_has_a_docstring_and_the_signature_of_the_name(
     name: str, package: griffe.Module

@@ -57,6 +57,7 @@ def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return without_extras(folder, program)
 
 
+@pytest.mark.slow
 def test_the_library_writes_measures_and_reports_without_extras(tmp_path: Path) -> None:
     finished = without_extras(
         tmp_path,
@@ -77,6 +78,7 @@ def test_the_library_writes_measures_and_reports_without_extras(tmp_path: Path) 
     assert "rows" in finished.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "line"),
     [
@@ -103,6 +105,7 @@ def test_a_method_that_trains_names_its_extra_before_any_charge(
     assert "charges 0" in finished.stdout
 
 
+@pytest.mark.slow
 def test_a_project_needs_the_extra_flows_and_says_so_in_one_line(tmp_path: Path) -> None:
     for arguments in (("--help",), ("settings", "--help"), ("run", "--help")):
         assert run_command(tmp_path, *arguments).returncode == 0
@@ -117,6 +120,7 @@ def test_a_project_needs_the_extra_flows_and_says_so_in_one_line(tmp_path: Path)
     assert not list((tmp_path / "demo").rglob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_the_learned_redactor_names_its_extra(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("text\nAnn Lee lives in Paris\n")
     arguments = ("redact", "texts.csv", "out.csv", "--text", "text")

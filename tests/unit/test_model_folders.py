@@ -169,6 +169,7 @@ def test_a_folder_without_code_loads(load: Load, folders: dict[Load, Path]) -> N
     load(str(folders[load]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_code", ANY_FOLDER.values(), ids=ANY_FOLDER)
 @pytest.mark.parametrize("load", LOADERS)
 def test_a_folder_of_a_model_runs_no_code(

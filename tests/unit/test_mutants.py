@@ -10,6 +10,7 @@ from tests.mutants.__main__ import Mutant, changed, load
 from tests.settings import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", load(), ids=lambda mutant: mutant.name)
 def test_a_mutant_changes_one_place_and_names_tests_that_exist(mutant: Mutant) -> None:
     text = (ROOT / mutant.file).read_text()

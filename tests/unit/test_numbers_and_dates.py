@@ -92,6 +92,7 @@ def release(state: Path, *, generator: Any = None, schema: Any = None, **more: A
     )
 
 
+@pytest.mark.slow
 def test_released_columns_have_types_and_texts_say_the_released_values(tmp_path: Path) -> None:
     own = release(tmp_path)
     frame = own.frame
@@ -123,6 +124,7 @@ def test_released_columns_have_types_and_texts_say_the_released_values(tmp_path:
         assert first[name] is None or re.fullmatch(r"2024-\d\d-\d\d", first[name])
 
 
+@pytest.mark.slow
 def test_the_same_call_gives_the_same_values(tmp_path: Path) -> None:
     assert release(tmp_path).frame.equals(release(tmp_path).frame)
 

@@ -76,6 +76,7 @@ def saved(release: sb.Release, tmp_path_factory: pytest.TempPathFactory) -> Path
     return release.save(tmp_path_factory.mktemp("saved") / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "synthetic.jsonl", "synthetic.parquet"])
 def test_an_opened_release_has_the_values_and_types_of_the_release(
     release: sb.Release, saved: Path, name: str

@@ -197,6 +197,7 @@ def test_the_digest_of_a_file_depends_on_the_package_of_its_format(
     assert after["a.toy"] != plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "named"),
     [("letters.toy.gz", True), ("folder", True), ("letters.csv", False), (FRAME, False)],

@@ -279,6 +279,7 @@ def test_the_tables_of_the_documentation_are_bounds() -> None:
                 assert bound <= shown < bound + 0.0101, (epsilon, carriers)
 
 
+@pytest.mark.slow
 def test_the_totals_of_repeated_releases_in_the_documentation_are_bounds() -> None:
     rows = re.findall(
         r"^\| ([\d.]+) \|" + r" ([\d.]+) \|" * 4 + "$",

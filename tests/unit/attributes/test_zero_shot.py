@@ -123,6 +123,7 @@ def test_the_bucket_takes_what_is_near_to_no_value_whatever_the_calibration(abst
     assert (rows[~told, chosen[~told]] < abstain + 1e-6).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("count", [7, 12, 40])
 def test_an_examples_own_label_never_moves_what_is_told_of_it(count, seed):

@@ -166,6 +166,7 @@ def test_a_seeded_fault_draws_the_same_noise_again() -> None:
     assert drawn[0].any()
 
 
+@pytest.mark.slow
 def test_only_the_audit_imports_broken_noise() -> None:
     importers = set()
     for folder in ("sugarbush", "tasks", "flows", "research", "benchmarks", "examples"):

@@ -83,6 +83,7 @@ def audited(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mosaic", "maple", "augpe", "nearest few", "kernel scores"])
 @pytest.mark.parametrize("fault", [Fault.NO_NOISE, Fault.TENTH, Fault.KNOWN_SEED])
 def test_coarse_faults_of_a_whole_method_are_caught(name: str, fault: Fault) -> None:

@@ -115,6 +115,7 @@ def test_the_p_value_increases_with_epsilon(
     assert lower <= p_value(found, epsilon=epsilon + more, delta=delta) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("guesses", [50, 400])
 def test_the_false_alarm_rate_is_at_most_five_percent_exactly(epsilon: float, guesses: int) -> None:

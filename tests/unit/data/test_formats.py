@@ -76,6 +76,7 @@ TABLES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(rows=TABLES, number=st.booleans())
 @pytest.mark.parametrize("kind", WRITERS)

@@ -66,6 +66,7 @@ def stamp_of(base: Path, url: str) -> str:
     return (base / "data/stamps/corpus.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_remote_corpus_is_prepared_as_a_local_one(tmp_path: Path, corpus: str) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
@@ -99,6 +100,7 @@ def test_the_stamp_changes_with_the_corpus(tmp_path: Path, corpus: str) -> None:
     assert stamp_of(tmp_path / "project", corpus) not in {first, reordered}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_remote_file_that_changes_while_it_is_read_is_refused(
     tmp_path: Path, corpus: str, folder: bool, monkeypatch: pytest.MonkeyPatch

@@ -95,6 +95,7 @@ def test_a_rule_holds_for_a_missing_value() -> None:
     assert not broken_rows(own, codes, values).any()
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32))
 def test_drawn_rows_are_in_their_bins_and_obey_the_rules(seed: int) -> None:

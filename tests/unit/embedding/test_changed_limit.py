@@ -43,6 +43,7 @@ def encoder(folder: Path, limit: int, *, in_memory: bool = False) -> Encoder:
     return Encoder(settings, cache=EmbeddingsInMemory(disk) if in_memory else disk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_memory", [False, True])
 @pytest.mark.parametrize("limits", [(64, 32), (32, 64), (512, 1024), (1024, 64)])
 def test_only_the_texts_that_one_of_both_limits_cuts_are_embedded_again(
@@ -90,6 +91,7 @@ def test_damaged_notes_of_the_limits_cost_only_time(tmp_path: Path) -> None:
         assert len(encoder(tmp_path, 32).encode(SHORT)) == len(SHORT)
 
 
+@pytest.mark.slow
 def test_the_index_of_a_pool_shows_its_progress_text_by_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

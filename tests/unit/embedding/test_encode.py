@@ -95,6 +95,7 @@ def embedded_texts() -> Iterator[list[str]]:
         yield given
 
 
+@pytest.mark.slow
 def test_it_agrees_with_the_library_s_own_call(texts: list[str], embedded: np.ndarray) -> None:
     library = SentenceTransformer(str(MODEL_DIR), device="cpu")
     library.max_seq_length = 32
@@ -108,6 +109,7 @@ def test_every_vector_has_length_one(embedded: np.ndarray) -> None:
     assert embedded.shape[1] == an_encoder().dim == 384
 
 
+@pytest.mark.slow
 def test_a_text_s_vector_does_not_depend_on_the_other_texts(
     texts: list[str], embedded: np.ndarray
 ) -> None:
@@ -234,6 +236,7 @@ def linear_layers(request: pytest.FixtureRequest) -> Iterator[None]:
     encode._load.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("linear_layers")
 def test_a_vector_depends_on_its_own_text_alone_bit_for_bit(texts: list[str]) -> None:
     alone = {text: an_encoder().encode([text])[0].tobytes() for text in texts[:30]}
@@ -246,6 +249,7 @@ def test_a_vector_depends_on_its_own_text_alone_bit_for_bit(texts: list[str]) ->
         assert [t for t in texts[:30] if found[t] != alone[t]] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("linear_layers")
 def test_a_shape_is_batched_only_if_its_rows_have_the_bits_of_single_texts() -> None:
     """The shapes are random. The texts are others than those of the encoder's own test."""
@@ -382,6 +386,7 @@ def test_the_end_of_a_long_text_counts() -> None:
     assert np.array_equal(first, second), "the encoder reads the beginning"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("linear_layers")
 def test_the_vector_of_a_long_text_does_not_depend_on_other_texts() -> None:
     texts = long_texts(3, 300)
@@ -429,6 +434,7 @@ def save_transformer(folder: Path, *, prefix: str = "", pooling: str = "mean") -
     ).save(str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken"])
 def test_a_model_with_a_prefix_embeds_as_the_library_does(
     tmp_path: Path, texts: list[str], pooling: str

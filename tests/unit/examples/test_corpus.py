@@ -51,6 +51,7 @@ def _information(records: list[ExampleRecord], a: str, b: str) -> float:
     return sum(c / n * math.log(c * n / (of_a[x] * of_b[y])) for (x, y), c in both.items())
 
 
+@pytest.mark.slow
 def test_no_text_and_no_id_occurs_twice(corpus: list[ExampleRecord]) -> None:
     assert len({r["text"] for r in corpus}) == len({r["id"] for r in corpus}) == 5600
 

@@ -84,6 +84,7 @@ def asked_by_row() -> list[tuple[dict[str, str], str]]:
     return [(dict(row), text) for row, text in zip(rows, texts, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in DOMAIN if name != "tenure_months"])
 def test_a_classifier_recovers_each_attribute_from_the_text(
     asked_by_row: list[tuple[dict[str, str], str]], name: str

@@ -233,6 +233,7 @@ def test_brackets_and_hashtags_alone_are_no_markup(text: str) -> None:
     assert problem_of(text, RandomRequest(subject="letters")) is None
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("unit", [" ", "{", "[", "\n", "# ", "*", "<a ", "_ ", "(", '"', "“"])
 def test_an_endpoint_cannot_stop_the_checks_with_a_long_answer(unit: str) -> None:

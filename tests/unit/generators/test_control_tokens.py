@@ -226,6 +226,7 @@ def test_a_local_model_keeps_the_tokens_that_separate_its_thoughts(name: str) ->
     assert _decoded(tokenizer, tokenizer("Late.<|endoftext|>")["input_ids"]).startswith("Late.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     ["[INST]", "<|a|>", "<|im_start|>", "<s>", "</s>", "<pad>", "(note: fictional ", "<|", "* "],

@@ -231,6 +231,7 @@ def open_files(folder: Path) -> list[str]:
     return [name for name in found if name.startswith(f"{folder}/")]
 
 
+@pytest.mark.slow
 def test_processes_that_pay_at_once_lose_no_line_and_see_each_other(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("spawn")
     crew = [fork.Process(target=_pay_many, args=(tmp_path, 200)) for _ in range(2)]

@@ -139,6 +139,7 @@ def test_shared_beginnings_leave_greedy_answers_equal(
     assert fewer < 0.5 * every
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most_tokens", "times"), [(0, 6), (111, 3)])
 def test_a_prefix_is_computed_once_while_it_is_kept(
     most_tokens: int, times: int, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from sugarbush.training.crt.screening import screen
 DELTA = 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeatable_steps", [0, 40])
 @pytest.mark.parametrize("delta_2", [0.0, 0.9 * DELTA])
 def test_all_steps_and_delta_2_are_within_the_epsilon_of_the_settings(

@@ -116,6 +116,7 @@ def test_the_noise_is_in_the_scores_with_the_planned_deviation(
     assert (sums > 0).any()
 
 
+@pytest.mark.slow
 def test_another_size_is_free_and_asks_for_the_same_texts_first(tmp_path: Path) -> None:
     small, large = release(tmp_path), release(tmp_path, texts=90)
     assert len(charges(tmp_path)) == 2
@@ -157,6 +158,7 @@ def test_without_a_size_two_texts_are_scored_for_each_record() -> None:
     assert [parts.first_count(count) for count in counts] == [300, 2000]
 
 
+@pytest.mark.slow
 def test_a_small_release_scores_four_hundred_texts(tmp_path: Path) -> None:
     found = release(tmp_path, method=sb.Mosaic(), texts=5)
     assert len(found.texts) == 5
@@ -188,6 +190,7 @@ def test_every_text_has_its_row_and_the_examples_of_its_prompt(tmp_path: Path) -
     assert not {"parent", "round", "examples"} & set(found.frame.columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [sb.Maple(candidates=40, rounds=1), sb.Public(candidates=10)])
 def test_other_methods_keep_their_survivors_and_add_texts(
     tmp_path: Path, method: sb.Method
@@ -425,6 +428,7 @@ def test_the_plan_of_rounds_has_the_calls_of_the_run(
     assert {what: requested[what] for what in planned} == planned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_at", range(4))
 def test_rounds_that_died_at_a_draw_repeat_no_finished_draw(
     tmp_path: Path, dies_at: int, monkeypatch: pytest.MonkeyPatch

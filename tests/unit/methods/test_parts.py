@@ -286,6 +286,7 @@ def questions_of_kind(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield node.lineno, name
 
 
+@pytest.mark.slow
 def test_no_code_asks_whether_a_method_is_a_certain_method() -> None:
     """A method of another package could not answer yes. Facts are in `MethodFacts` and `Parts`."""
     found = [

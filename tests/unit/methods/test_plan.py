@@ -34,6 +34,7 @@ def test_several_methods_share_one_budget() -> None:
     assert 0.99 <= plan.epsilon <= 1.0
 
 
+@pytest.mark.slow
 def test_fine_tuning_shares_with_the_votes_and_leaves_their_noise_alone() -> None:
     plan = plan_of(methods=["maple", "dpft"])
     total = sum(a.mu**2 for a in plan.allocations)

@@ -55,6 +55,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> sb.Corpus:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "fields"), CASES)
 def test_every_small_setting_is_a_run_or_a_message(
     corpus: sb.Corpus, kind: type[Method], fields: dict[str, Any]

@@ -101,6 +101,7 @@ def require_refused(checkout: Checkout, stage: str, said: str) -> None:
     assert charges(checkout) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CHANGES)
 def test_each_later_stage_refuses_after_each_stage_boundary(
     prepared: Checkout, tmp_path: Path, case: str
@@ -122,6 +123,7 @@ def test_each_later_stage_refuses_after_each_stage_boundary(
     assert len(lines) - len(notes) == (5 if len(boundaries) == len(LATER) else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CHANGES)
 def test_training_refuses_the_records_of_other_settings(
     trained: Checkout, tmp_path: Path, case: str

@@ -44,6 +44,7 @@ def run(base: Path) -> list[str]:
     return [line for line in lines if line.startswith("Running")]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:dvc.lock was cut off")
 def test_after_each_cut_dvc_reads_the_lock_again(base: Path) -> None:
     write_lock(base, "name")
@@ -59,6 +60,7 @@ def test_after_each_cut_dvc_reads_the_lock_again(base: Path) -> None:
     assert restored > len(whole) // 11 // 4  # at the other cuts, DVC reads the file as it is
 
 
+@pytest.mark.slow
 def test_a_run_continues_after_a_kill_while_dvc_wrote_its_lock(base: Path) -> None:
     assert len(run(base)) == 2
     copy_lock(base)
@@ -96,6 +98,7 @@ def test_a_copy_that_is_cut_off_replaces_nothing(base: Path) -> None:
     assert (base / LOCK).read_text() == release[:-2]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:dvc.lock was cut off")
 def test_no_cut_of_the_lock_makes_a_release_of_this_machine_look_foreign(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +146,7 @@ def test_a_merge_conflict_stays(base: Path) -> None:
     assert (base / LOCK).read_text() == conflict
 
 
+@pytest.mark.slow
 def test_a_deleted_lock_does_not_come_back(base: Path) -> None:
     run(base)
     copy_lock(base)
@@ -152,6 +156,7 @@ def test_a_deleted_lock_does_not_come_back(base: Path) -> None:
     assert len(run(base)) == 2
 
 
+@pytest.mark.slow
 def test_a_lock_that_dvc_is_writing_stays(base: Path) -> None:
     run(base)
     copy_lock(base)
@@ -180,6 +185,7 @@ def read_lock(base: Path) -> None:
         assert len(repo.index.stages) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["", '{"write": {"/a": {"pid"'])
 def test_a_list_of_running_processes_that_a_kill_cut_off_stops_no_run(
     base: Path, content: str
@@ -189,6 +195,7 @@ def test_a_list_of_running_processes_that_a_kill_cut_off_stops_no_run(
     assert run(base) == ["Running stage 'first':", "Running stage 'second':"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["write", "read"])
 def test_the_number_of_a_killed_process_that_another_program_has_now_stops_no_run(
     base: Path, kind: str

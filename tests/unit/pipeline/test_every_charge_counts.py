@@ -145,6 +145,7 @@ def test_each_of_several_draws_states_all_of_them(
         assert ("public figures" in kinds) == (settings is MEASURED)
 
 
+@pytest.mark.slow
 def test_a_release_for_users_and_its_publication_state_the_ledger_of_now(
     state: Path, tmp_path: Path
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_charge_is_before_or_after_the_last_charge_of_the_run(state: Path) -> 
         spending_of(ledger.snapshot(), ["gone"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["measure", "synthesize_metadata", "evolve"])
 def test_results_that_were_deleted_and_drawn_again_count(
     state: Path, tmp_path: Path, stage: str
@@ -305,6 +307,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return open_project(base)
 
 
+@pytest.mark.slow
 def test_commands_and_the_form_state_the_ledger_of_now(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +333,7 @@ def test_commands_and_the_form_state_the_ledger_of_now(
     assert is_old(project)
 
 
+@pytest.mark.slow
 def test_a_card_and_a_model_card_that_lack_later_charges_come_with_a_warning(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -352,6 +356,7 @@ def test_a_card_and_a_model_card_that_lack_later_charges_come_with_a_warning(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["verdict.json", "release_card.json"])
 @pytest.mark.parametrize("content", ["", "[]", '{"maple": {}}'])
 def test_report_names_a_damaged_file_and_what_to_do(
@@ -369,6 +374,7 @@ def test_report_names_a_damaged_file_and_what_to_do(
     assert "older than" not in said
 
 
+@pytest.mark.slow
 def test_the_command_prints_both_epsilons_of_a_profile_that_was_drawn_again(
     project: Project,
 ) -> None:
@@ -381,6 +387,7 @@ def test_the_command_prints_both_epsilons_of_a_profile_that_was_drawn_again(
     assert total in page and "when this page was written. Later charges are in the ledger" in page
 
 
+@pytest.mark.slow
 def test_figures_on_real_texts_are_noted_and_make_an_older_card_stale(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

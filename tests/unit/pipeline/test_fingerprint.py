@@ -51,6 +51,7 @@ def stamps(base: Path, settings: ProjectSettings) -> dict[str, str]:
     return {name: (base / "data/stamps" / f"{name}.json").read_text() for name in STAMPS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "stamp"), [("letters.jsonl", "corpus"), ("donated.jsonl", "donated")]
 )

@@ -406,6 +406,7 @@ def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: 
     assert not unseen
 
 
+@pytest.mark.slow
 def test_the_number_of_records_per_user_is_in_every_cache_key_and_makes_prepare_stale(
     world: World,
 ) -> None:

@@ -60,6 +60,7 @@ def test_an_edited_plan_changes_no_noise(tmp_path: Path) -> None:
     assert planned(tmp_path, settings) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"privacy__epsilon": 2.0}, {"methods__maple__rounds": 3}, {"evaluate__public": 0.2}]
 )

@@ -62,6 +62,7 @@ def run_generate(project: Project) -> None:
     generate.run(project, method)
 
 
+@pytest.mark.slow
 def test_the_sum_of_scores_is_charged_and_the_release_names_its_charge(finished: Finished) -> None:
     project, entries, folder = finished
     (scores,) = [entry for entry in entries if entry.stage == "generate@dpft"]

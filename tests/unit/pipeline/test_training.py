@@ -47,6 +47,7 @@ def mechanism_of(settings: ProjectSettings, metadata: MetadataRelease = COUNTED)
     return method._mechanism(inputs)
 
 
+@pytest.mark.slow
 def test_rate_and_steps_follow_from_the_dp_record_count() -> None:
     schedule = mechanism_of(params(**SETTINGS))
     assert schedule.rate == pytest.approx(256 / 4000)
@@ -76,6 +77,7 @@ def test_a_setting_takes_the_place_of_the_count() -> None:
     assert mechanism.charge == mechanism.event == plan_of(settings).of(TRAINING).event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("methods", [["dpft"], ["maple", "dpft"]])
 def test_the_charge_does_not_depend_on_the_dp_count_and_the_plan_meets_epsilon(
     methods: list[str],
@@ -90,6 +92,7 @@ def test_the_charge_does_not_depend_on_the_dp_count_and_the_plan_meets_epsilon(
         assert ran.charge == plan.of(TRAINING).event
 
 
+@pytest.mark.slow
 def test_repeatable_steps_are_paid_for_beforehand() -> None:
     few, many = (
         mechanism_of(params(**SETTINGS, methods__dpft__repeatable_steps=steps)) for steps in (0, 60)
@@ -121,6 +124,7 @@ def test_the_preset_of_the_paper_is_planned_as_published() -> None:
     assert method_in(settings, DPFT).training.decay == "constant"
 
 
+@pytest.mark.slow
 def test_the_preset_of_low_rank_factors_is_planned_by_the_dp_count() -> None:
     settings = params(methods=["dpft"], methods__dpft__preset="lora")
     assert isinstance(plan_of(settings).of(TRAINING).event, DpSgdBound)

@@ -84,6 +84,7 @@ def training_of(project: Project, count: float) -> PoissonGaussian:
     return event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of_run", "of_profile", "changes"),
     [
@@ -117,6 +118,7 @@ def test_training_gets_what_a_profile_leaves(
     assert plan.epsilon == pytest.approx(gaussian.plan.epsilon, rel=0.01)
 
 
+@pytest.mark.slow
 def test_every_training_beside_a_profile_is_within_epsilon(base: Path) -> None:
     """What runs is cheaper than what is charged, whatever the DP count is."""
     project = with_profile(project_of(base, "dpft"), *profile_events(0.2))

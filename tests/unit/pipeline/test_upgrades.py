@@ -108,6 +108,7 @@ def test_a_change_of_any_module_that_a_stage_imports_makes_the_stage_stale(tmp_p
     )} <= enlarge  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "group",
     [

@@ -95,6 +95,7 @@ def test_a_csv_file_in_ranges_has_the_rows_of_the_whole_file(
     assert shards <= len(path.read_bytes().splitlines())  # a shard may have empty lines only
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows_of_texts,
@@ -150,6 +151,7 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_files, "_SPAN_ROWS", 40)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 @pytest.mark.parametrize("changes", [{}, BY_USER], ids=["record", "user"])

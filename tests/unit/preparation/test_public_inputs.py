@@ -116,6 +116,7 @@ def refusal(project: Project) -> str:
     return str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PRIVATE_POOLS)
 @pytest.mark.parametrize("share", [None, 0.5])
 def test_a_pool_of_private_records_is_refused(
@@ -154,6 +155,7 @@ def test_copies_of_donated_examples_that_prepare_does_not_remove_are_refused(
     assert "prepare.donated" in refusal(project)
 
 
+@pytest.mark.slow
 def test_records_may_be_donated_on_purpose_and_the_internal_report_counts_them(
     tmp_path: Path,
 ) -> None:

@@ -30,6 +30,7 @@ YELP_RECORDS = 1_939_290
 YELP_DELTA = 1 / (YELP_RECORDS * math.log(YELP_RECORDS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "published"), [(1, 15.34), (2, 8.03), (4, 4.24)])
 def test_ten_votes_on_yelp_get_the_published_noise_without_its_overspending(
     target: float, published: float
@@ -271,6 +272,7 @@ def assert_equal_to_the_bit(own: Any, theirs: Any) -> None:
         assert all(np.array_equal(vars(one)[part], vars(other)[part]) for part in vars(one))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "count"), [(0.001, 1), (0.05, 12), (0.3, 1), (1.0, 3), (6.0, 1)])
 def test_the_distribution_of_gaussian_dp_is_that_of_the_library_to_the_bit(
     mu: float, count: int
@@ -304,6 +306,7 @@ def test_the_distribution_of_a_sampled_step_is_that_of_the_library(
         assert divergences[0] == pytest.approx(divergences[1], abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stddev", "rate"), [(0.6, 0.9), (1.0, 0.25), (0.7, 1e-3), (0.43, 2e-6)])
 def test_the_divergence_of_a_sampled_step_is_that_of_many_digits_in_both_orders(
     stddev: float, rate: float

@@ -97,6 +97,7 @@ def test_the_bound_costs_more_than_a_plan_that_is_fixed_in_advance() -> None:
     assert planned <= 1.0 < adaptive_epsilon([GaussianDp(mu=mu), event], delta=DELTA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", EVENTS)
 def test_the_divergence_is_that_of_the_library(event: PoissonGaussian | DiscreteGaussian) -> None:
     """On some CPUs, numpy's exponential of an array differs from that of a number by one bit."""
@@ -106,6 +107,7 @@ def test_the_divergence_is_that_of_the_library(event: PoissonGaussian | Discrete
     np.testing.assert_allclose(_divergence(whole, x), expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slack", [1e-8, 1e-7])
 @pytest.mark.parametrize("event", EVENTS)
 def test_the_divergence_is_nowhere_above_the_gaussians_by_more_than_the_slack(
@@ -119,6 +121,7 @@ def test_the_divergence_is_nowhere_above_the_gaussians_by_more_than_the_slack(
     assert (divergence(event, fine) - _gaussian_delta(smaller, fine) > slack).any()
 
 
+@pytest.mark.slow
 def test_the_bound_is_at_least_the_composed_distributions_and_close_to_them() -> None:
     for events in (
         [DiscreteGaussian(stddev=9.0)] * 12,

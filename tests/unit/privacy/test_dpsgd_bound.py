@@ -84,6 +84,7 @@ def profiles(event: Event, x: np.ndarray) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(count=st.floats(math.log(1), math.log(1e7)).map(math.exp))
 @example(count=2.0)
@@ -109,6 +110,7 @@ def test_for_every_dp_count_the_training_costs_at_most_what_is_charged(count: fl
         assert (own <= most * (1 + 1e-9) + 1e-12).all(), x[np.argmax(own / most)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [1.0, 4.0])
 def test_the_plan_of_a_bound_meets_epsilon_and_nobody_elses_noise_moves(target: float) -> None:
     plan = plan_of(target)
@@ -118,6 +120,7 @@ def test_the_plan_of_a_bound_meets_epsilon_and_nobody_elses_noise_moves(target: 
     assert plan.of("table") == fixed.of("table")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.03])
 def test_a_bound_fits_beside_votes_and_with_a_small_share(share: float) -> None:
     others = (
@@ -148,10 +151,12 @@ def reached(events: list[PoissonGaussian], target: float) -> float:
 COUNTS = (512.0, 4_000.0, 30_000.0, 300_000.0, 3e6, 1e7)
 
 
+@pytest.mark.slow
 def test_an_adversary_who_sees_the_table_and_picks_the_count_stays_within_delta() -> None:
     assert 0.5 * DELTA < reached([training(1.0, count) for count in COUNTS], 1.0) <= DELTA
 
 
+@pytest.mark.slow
 def test_an_adversary_who_sees_a_profile_and_picks_the_settings_stays_within_delta() -> None:
     """Count, batch size and epochs all follow from the result of an earlier mechanism."""
     table = make_plan(REQUESTS, epsilon=1.0, delta=0.99 * DELTA)
@@ -168,6 +173,7 @@ def test_an_adversary_who_sees_a_profile_and_picks_the_settings_stays_within_del
     assert 0.5 * DELTA < reached(events, 1.0) <= DELTA
 
 
+@pytest.mark.slow
 def test_noise_for_the_count_that_was_drawn_would_cost_more_than_epsilon() -> None:
     """With noise for each count alone, an adversary exceeds delta. So a bound is necessary."""
     plan = make_plan(REQUESTS, epsilon=1.0, delta=DELTA)
@@ -180,6 +186,7 @@ def test_noise_for_the_count_that_was_drawn_would_cost_more_than_epsilon() -> No
     assert not all(within(event, bound_of(plan_of(1.0))) for event in alone)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [1.0, 8.0])
 @pytest.mark.parametrize("count", [512.0, 30_000.0, 3e6])
 def test_the_noise_is_a_few_percent_above_the_noise_of_steps_that_are_fixed_in_advance(
@@ -224,6 +231,7 @@ def test_a_gaussian_bound_costs_its_delta_too(small: float) -> None:
     assert both == pytest.approx(epsilon([GaussianDp(mu=0.2), narrow], delta=0.6 * small))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.05, 0.5, 3.0])
 def test_a_distribution_from_a_profile_has_this_profile(mu: float) -> None:
     x = np.arange(0, 60_000 * mu, dtype=float) * INTERVAL
@@ -242,6 +250,7 @@ def test_delta_and_epsilon_agree() -> None:
     assert delta([], epsilon=1.0) == 0.0
 
 
+@pytest.mark.slow
 def test_a_delta_below_the_rounding_errors_is_refused() -> None:
     plan = make_plan(REQUESTS, epsilon=1.0, delta=1e-11)
     with pytest.raises(ParamsError, match="records"):

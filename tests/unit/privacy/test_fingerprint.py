@@ -58,6 +58,7 @@ def test_a_small_change_of_every_text_hides_nothing(change: str) -> None:
     assert is_same_dataset(fingerprint(changed), stored_values(fingerprint(TEXTS)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trial", range(20))
 def test_a_random_tenth_is_recognised_and_so_is_ten_times_as_much(trial: int) -> None:
     tenth = random.Random(trial).sample(TEXTS, 100)

@@ -325,6 +325,7 @@ def test_a_session_for_several_records_needs_users(tmp_path: Path) -> None:
 # Extreme settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1e308, 1e-308, 5e-324, 1e16, 1e-16, 101.0, 1e-9, 99.0])
 @pytest.mark.parametrize("field", ["epsilon", "delta", "cap", "records_per_user"])
 def test_an_extreme_number_is_accepted_or_refused_with_a_message(
@@ -393,6 +394,7 @@ def _reserve_and_die(state: str) -> None:
     os._exit(0)
 
 
+@pytest.mark.slow
 def test_the_reservation_of_a_dead_process_is_removed(tmp_path: Path) -> None:
     process = multiprocessing.get_context("spawn").Process(
         target=_reserve_and_die, args=(str(tmp_path),)
@@ -505,6 +507,7 @@ def test_git_adds_nothing_of_a_state_folder_in_the_checkout(
 # Attacks on the groups
 
 
+@pytest.mark.slow
 def test_a_charge_that_its_plan_lacks_counts_with_its_own_noise(tmp_path: Path) -> None:
     """The plan has little cost, and the charge has much more."""
     ledger = ledger_at(tmp_path, cap=4)
@@ -549,6 +552,7 @@ def test_two_entries_with_one_id_are_refused(tmp_path: Path) -> None:
         ledger.entries()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lowered", [False, True])
 def test_part_of_a_plan_above_the_cap_is_an_adaptive_choice(tmp_path: Path, lowered: bool) -> None:
     """A result may decide which of two mechanisms of one plan is drawn. PLDs do not cover that."""

@@ -65,6 +65,7 @@ def test_a_corpus_that_returns_to_an_earlier_state_is_a_new_release(project: Pat
         assert not set(one.values()) & set(other.values())
 
 
+@pytest.mark.slow
 def test_a_change_that_no_stage_after_it_sees_renews_every_name(project: Path) -> None:
     """The identifiers of all private files change.
 
@@ -77,6 +78,7 @@ def test_a_change_that_no_stage_after_it_sees_renews_every_name(project: Path) -
         first = second
 
 
+@pytest.mark.slow
 def test_a_forced_run_renews_every_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run_on(project, A)
     for name, value in environment_for(new_draw=True).items():
@@ -85,6 +87,7 @@ def test_a_forced_run_renews_every_name(project: Path, monkeypatch: pytest.Monke
     assert not set(first.values()) & set(second.values())
 
 
+@pytest.mark.slow
 def test_looking_at_another_corpus_spends_no_name(project: Path) -> None:
     """`sugarbush budget` checks whether a run would spend budget. It must change no identifier."""
     first = run_on(project, A)

@@ -73,6 +73,7 @@ def records_of(users: list[Any], **changes: Any) -> tuple[Any, ...]:
     return usable(rows, params, SCHEMA, source="letters.jsonl", setting="prepare.file")[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data(), names)
 def test_any_spelling_of_a_user_is_the_same_user(data: st.DataObject, name: str) -> None:

@@ -96,6 +96,7 @@ def project(tmp_path: Path) -> Project:
     return project_of(tmp_path / "project", table())
 
 
+@pytest.mark.slow
 def test_a_profile_finds_what_is_frequent_and_proposes_a_schema(project: Project) -> None:
     """The noise of a count is below 25, so each assertion fails with a probability below 1e-6."""
     profile = profile_of_project(project)
@@ -120,6 +121,7 @@ def test_a_profile_finds_what_is_frequent_and_proposes_a_schema(project: Project
     assert not draft.schema.attributes[0].has_value(SECRET)
 
 
+@pytest.mark.slow
 def test_the_days_of_a_year_are_divided_by_quarters(project: Project) -> None:
     """Four columns share the noise, so an end may leave out some weeks of the year.
 
@@ -142,6 +144,7 @@ def test_the_days_of_a_year_are_divided_by_quarters(project: Project) -> None:
     pytest.fail(f"no span is nearly a year: {spans}")
 
 
+@pytest.mark.slow
 def test_the_schema_can_be_edited_and_loaded_again(project: Project, tmp_path: Path) -> None:
     profile = profile_of_project(project)
     draft = draft_from_profile(profile, subject="letters: of a shop # 1")
@@ -151,6 +154,7 @@ def test_the_schema_can_be_edited_and_loaded_again(project: Project, tmp_path: P
     assert "% to " in path.read_text()
 
 
+@pytest.mark.slow
 def test_nothing_rare_is_in_any_file(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
     console = Console(file=io.StringIO(), width=120)
     make_profile(project, console)
@@ -179,6 +183,7 @@ def test_a_second_profile_costs_nothing_and_a_forced_one_is_charged(project: Pro
     assert again.records != first.records or again.style != first.style
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_a_new_profile(project: Project) -> None:
     profile_of_project(project)
     table(4001).to_csv(project.base / "letters.csv", index=False)
@@ -186,6 +191,7 @@ def test_a_changed_file_is_a_new_profile(project: Project) -> None:
     assert len(project.ledger().entries()) == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", range(1, 9))
 def test_a_stop_between_two_draws_charges_nothing_twice(
     project: Project, stop: int, monkeypatch: pytest.MonkeyPatch
@@ -211,6 +217,7 @@ def test_a_stop_between_two_draws_charges_nothing_twice(
     assert profile.epsilon <= 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [1, 5])
 def test_a_stop_before_a_charge_costs_nothing(
     project: Project, stop: int, monkeypatch: pytest.MonkeyPatch
@@ -290,6 +297,7 @@ def test_a_run_with_the_schema_stays_within_epsilon_together_with_the_profile(
     assert 0.99 < run.ledger().total() <= 1
 
 
+@pytest.mark.slow
 def test_every_profile_counts_whatever_the_schema_says(project: Project) -> None:
     """Somebody may write the values of a profile into a schema by hand."""
     profile_of_project(project)
@@ -307,6 +315,7 @@ def test_every_profile_counts_whatever_the_schema_says(project: Project) -> None
     assert again.plan.epsilon < first < 0.86
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "of_profile"), [(1.0, 0.9), (2.0, 1.9), (6.0, 5.0)])
 def test_a_profile_that_needs_most_of_epsilon_leaves_the_rest(
     tmp_path: Path, epsilon: float, of_profile: float
@@ -329,6 +338,7 @@ def test_a_profile_that_needs_most_of_epsilon_leaves_the_rest(
     assert 0.9 * epsilon < total <= epsilon
 
 
+@pytest.mark.slow
 def test_a_delta_above_one_over_the_count_is_refused_after_the_first_draw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,6 +394,7 @@ def test_a_small_corpus_says_what_it_cannot_see(tmp_path: Path) -> None:
     assert "too small" in page
 
 
+@pytest.mark.slow
 def test_a_style_within_the_noise_is_not_in_the_schema(project: Project) -> None:
     """The page says that there are too few records for the form, so prompts must not state one."""
     profile = profile_of_project(project)
@@ -400,6 +411,7 @@ def test_a_style_within_the_noise_is_not_in_the_schema(project: Project) -> None
     assert (draft.style, draft.language) == ("", "en")
 
 
+@pytest.mark.slow
 def test_the_share_of_each_kind_of_cell_has_its_interval(project: Project) -> None:
     profile = profile_of_project(project)
     note = next(t.note for t in share_tables(profile) if t.title == "shop")
@@ -423,6 +435,7 @@ def test_wrong_columns_are_refused_before_anything_is_spent(
     assert not project.ledger().entries()
 
 
+@pytest.mark.slow
 def test_more_values_than_a_schema_lists_are_other(tmp_path: Path) -> None:
     frame = table(6000).assign(code=[f"c{n % 60}" for n in range(6000)], number=range(6000))
     frame["number"] = frame["number"] % 60
@@ -448,6 +461,7 @@ def test_more_values_than_a_schema_lists_are_other(tmp_path: Path) -> None:
     assert "span: [0, 59]" in schema_text(draft, profile)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("day", "span", "bins"),
     [
@@ -472,6 +486,7 @@ def test_dates_have_bins_that_fit_their_years(
     assert years.shares[0][0] == span[0] and years.shares[-1][0] == span[1]
 
 
+@pytest.mark.slow
 def test_a_column_with_other_cells_has_no_type(tmp_path: Path) -> None:
     """A cell that is no number would be a bad row of an attribute with a type."""
     frame = table(6000)
@@ -485,6 +500,7 @@ def test_a_column_with_other_cells_has_no_type(tmp_path: Path) -> None:
     assert [name for name, _ in draft.left_out] == ["day"]
 
 
+@pytest.mark.slow
 def test_strange_values_and_numbers_leave_a_schema_that_loads(tmp_path: Path) -> None:
     frame = table(3000).assign(
         ansi="a\x1b[31mb", low=[-3e12 - n for n in range(3000)], colon="x: y # z", quote="'\""
@@ -499,6 +515,7 @@ def test_strange_values_and_numbers_leave_a_schema_that_loads(tmp_path: Path) ->
     load_schema(path)
 
 
+@pytest.mark.slow
 def test_the_interval_of_other_contains_the_truth(tmp_path: Path) -> None:
     """20 profiles with a true share of other of 20%. Fewer than 15 intervals with a coverage of 95%
     contain it with a probability below 1e-4."""
@@ -518,6 +535,7 @@ def test_the_interval_of_other_contains_the_truth(tmp_path: Path) -> None:
     assert right >= 15
 
 
+@pytest.mark.slow
 def test_an_unedited_schema_is_replaced_by_the_draft_of_a_profile(project: Project) -> None:
     path = project.base / "letters.schema.yaml"
     path.write_text(
@@ -532,6 +550,7 @@ def test_an_unedited_schema_is_replaced_by_the_draft_of_a_profile(project: Proje
         write_draft(project, subject="letters", output=path, seed=1)
 
 
+@pytest.mark.slow
 def test_columns_with_one_value_with_too_many_and_with_lists(tmp_path: Path) -> None:
     frame = table(3000).assign(
         constant="always", identifier=[f"id {n}" for n in range(3000)], lists="[1, 2]", nothing=None
@@ -564,6 +583,7 @@ def test_held_out_records_are_not_read(tmp_path: Path) -> None:
     assert abs(profile_of_project(project).records - 1500) < 350
 
 
+@pytest.mark.slow
 def test_the_api_profiles_a_frame(tmp_path: Path) -> None:
     privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters")
     arguments: dict[str, Any] = {
@@ -648,6 +668,7 @@ def test_no_profile_counts_the_values_of_users_ids_or_texts(tmp_path: Path, priv
     assert [column.name for column in found.values.columns] == ["shop"]
 
 
+@pytest.mark.slow
 def test_init_with_users_writes_how_many_records_of_a_user_are_used(tmp_path: Path) -> None:
     """1,500 users with four records each."""
     frame = table(6000, per_user=4)[["message", "writer"]]

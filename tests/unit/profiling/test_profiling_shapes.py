@@ -78,6 +78,7 @@ def init(*options: str, columns: str = "shop") -> str:
     return done.output
 
 
+@pytest.mark.slow
 def test_a_profile_of_fields_releases_the_length_of_each() -> None:
     init("--text", "subject,body")
     schema = load_schema(Path("project/data/public/schema.yaml"))
@@ -107,6 +108,7 @@ def test_a_profile_of_conversations_releases_turns_and_words_per_turn() -> None:
     assert load_schema(Path("new.yaml")).text == schema.text
 
 
+@pytest.mark.slow
 def test_a_profile_of_json_records_keeps_the_json_schema_and_its_attributes() -> None:
     init("--text", "record", "--json-schema", "ticket.json")
     schema = load_schema(Path("project/data/public/schema.yaml"))

@@ -157,6 +157,7 @@ def test_the_settings_of_a_project_are_few_and_commented() -> None:
         assert not line or "#" in line or line.startswith(section), line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_no_private_value_is_in_a_file_or_a_message(folder: Path, suffix: str) -> None:
     write_private(folder / f"tickets.{suffix}")

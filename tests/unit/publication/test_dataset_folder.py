@@ -305,6 +305,7 @@ def test_another_draw_in_memory_is_refused_or_counted(quick_encoder: None, tmp_p
     assert card["published"]["number"] == 2 and card["published"]["epsilon_of_all"] > 1.2
 
 
+@pytest.mark.slow
 def test_a_release_that_protects_users_is_published(quick_encoder: None, tmp_path: Path) -> None:
     """Also with a profile, with figures, and after another draw on the same ledger."""
     state = tmp_path / "state"

@@ -90,6 +90,7 @@ def draw_again(project: Project) -> None:
     run_all(project.base)
 
 
+@pytest.mark.slow
 def test_the_published_texts_are_those_of_the_release(project: Project, tmp_path: Path) -> None:
     card = published(project, tmp_path / "out")
     lines = (project.base / "reports/public/synthetic_maple.jsonl").read_text().splitlines()
@@ -102,6 +103,7 @@ def test_the_published_texts_are_those_of_the_release(project: Project, tmp_path
     assert {name: card[name] for name in same} == {name: own[name] for name in same}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("section", "name"), [("promise", "epsilon"), ("budget", "dataset_total_epsilon")]
 )

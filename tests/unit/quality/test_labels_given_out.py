@@ -86,6 +86,7 @@ def require_left_out(columns: Any) -> None:
     assert set(columns) >= KEPT
 
 
+@pytest.mark.slow
 def test_the_file_of_the_stage_has_the_label_that_was_measured(base: Path) -> None:
     """The other tests would say nothing if there were no wrong label."""
     stage = pq.read_table(base / "data/released/enlarge/mosaic/synthetic.parquet")

@@ -233,6 +233,7 @@ def test_a_cap_that_the_whole_run_would_exceed_stops_it_before_the_look(tmp_path
     assert not (tmp_path / "state" / "ledgers").exists() or stages_of(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("donated", [False, True])
 def test_prompts_have_the_lengths_of_the_records_or_of_donated_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, donated: bool
@@ -272,6 +273,7 @@ def test_the_number_of_first_texts_does_not_depend_on_the_records(tmp_path: Path
     assert counts[0] == counts[1] >= 40
 
 
+@pytest.mark.slow
 def test_a_later_stage_counts_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The charges of the look are on the card of a finished release, and in its ids."""
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))

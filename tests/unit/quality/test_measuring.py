@@ -133,6 +133,7 @@ def test_without_the_setting_nothing_is_planned_or_measured(tmp_path: Path, stat
     assert not figure_requests(write_project(tmp_path / "own", **changes).schema, ["m"], share=0)
 
 
+@pytest.mark.slow
 def test_a_second_run_restores_the_figures_and_charges_nothing(tmp_path: Path, state: Path) -> None:
     first = finished(tmp_path / "own", **MEASURED)
     run_stages(tmp_path / "own", without=NO_STAGE)
@@ -196,6 +197,7 @@ def test_a_refused_release_says_so_everywhere_and_cannot_be_published(
         )
 
 
+@pytest.mark.slow
 def test_the_card_after_a_refusal_counts_both_releases(tmp_path: Path, state: Path) -> None:
     rule = {"coverage": ">= 0.7"}
     base = tmp_path / "own"
@@ -210,6 +212,7 @@ def test_the_card_after_a_refusal_counts_both_releases(tmp_path: Path, state: Pa
     assert accepted["promise"]["epsilon"] == accepted["budget"]["dataset_total_epsilon"]
 
 
+@pytest.mark.slow
 def test_a_refused_release_without_its_rule_and_figures_counts_the_figures(
     tmp_path: Path, state: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_an_output_of_an_unknown_format_is_refused(tmp_path):
         redact_file(tmp_path / "in.csv", tmp_path / "out.xlsx", rewriter(), text="text")
 
 
+@pytest.mark.slow
 def test_a_line_of_a_megabyte_is_redacted(tmp_path):
     line = "word " * 200_000 + "555-010-2345"
     (tmp_path / "in.csv").write_text(f"text\n{line}\n")

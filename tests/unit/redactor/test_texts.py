@@ -25,6 +25,7 @@ def texts():
     return list(generated_texts(3, 150))
 
 
+@pytest.mark.slow
 def test_every_kind_occurs_and_spans_are_disjoint_parts_of_their_text(texts):
     kinds = set()
     for one in texts:

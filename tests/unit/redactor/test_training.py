@@ -193,6 +193,7 @@ def test_own_labels_are_split_between_training_and_measuring(redactor, tmp_path)
         measure(own, policy, name="own")
 
 
+@pytest.mark.slow
 def test_tuning_masks_no_fewer_words_of_the_texts_than_before(redactor, tmp_path):
     """Labels of some kinds teach that other words are no secrets, so a threshold that was chosen on
     generated texts would miss secrets of the other kinds."""

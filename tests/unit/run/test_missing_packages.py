@@ -74,6 +74,7 @@ def without_records(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: An
     return project
 
 
+@pytest.mark.slow
 @cases
 def test_a_missing_package_is_refused_before_a_record_is_read(
     tmp_path: Path,

@@ -87,6 +87,7 @@ def run(table, domain=None, *, folder=None, mu=1.0, engine=Engine.SUGARBUSH, **c
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", OWN)
 @pytest.mark.parametrize(
     "changes",

@@ -126,6 +126,7 @@ def test_a_card_needs_its_check_digit():
     assert not luhn("4111 1111 1111 1112")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("label", PATTERNS)
 @pytest.mark.parametrize("unit", ["a", "1", "A", "1 ", "Aa ", "1-", "a.", "a@", "12 Aa Aa "])

@@ -84,6 +84,7 @@ def test_a_shorter_record_among_full_ones_moves_the_sum_by_at_most_the_clip_norm
     assert distance(*sums) <= 0.05
 
 
+@pytest.mark.slow
 def test_the_check_sees_that_a_batch_without_padding_is_computed_in_another_way(monkeypatch):
     model = tiny_llama(padding_token=3)
     clipper = PerRecordClipper(model, clip_norm=1.0, usual_length=16, bfloat16=True)
@@ -266,6 +267,7 @@ def run(folder, *, mechanism, model):
     )
 
 
+@pytest.mark.slow
 def test_training_in_bfloat16_lowers_the_loss(tmp_path):
     model = tiny_gpt2(dtype=torch.float32)
     batch = pad_together([unit[0] for unit in UNITS._per_unit])
@@ -274,6 +276,7 @@ def test_training_in_bfloat16_lowers_the_loss(tmp_path):
     assert float(record_losses(model, batch).mean().detach()) < before - 0.2
 
 
+@pytest.mark.slow
 def test_noise_is_added_to_the_float64_sums(tmp_path, monkeypatch):
     from sugarbush.training.dpsgd import optimizer
 

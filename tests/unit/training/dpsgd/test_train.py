@@ -348,6 +348,7 @@ def test_checkpoints_are_private_and_hold_no_state_of_a_generator(tmp_path, ledg
     assert state.keys() == {"weights", "optimizer"}
 
 
+@pytest.mark.slow
 def test_the_progress_bar_follows_from_settings_alone(tmp_path, ledger, monkeypatch):
     shown, totals = [], []
 
