@@ -39,7 +39,6 @@ from sugarbush.generators.huggingface.batch import (
     write_batch,
 )
 from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.model_settings import TOP_P
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.prompts import continuation
@@ -105,7 +104,7 @@ def in_batches(
     prompts = encoded(local, params, count)
     if size:
         batches = [list(range(count))[start : start + size] for start in range(0, count, size)]
-        sampling = {"top_k": 0, "temperature": params.temperature, "top_p": TOP_P}
+        sampling = {"top_k": 0, "temperature": params.temperature, "top_p": params.top_p}
     else:
         lengths, limits = [len(prompt) for prompt in prompts], [params.max_tokens] * count
         prefixes = shared_prefixes(prompts)

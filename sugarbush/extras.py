@@ -15,7 +15,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "xlsx": ("an xlsx file", ("openpyxl",)),
     "sql": ("a database", ("sqlalchemy", "psycopg")),
     "cluster": ("a cluster of workers", ("distributed",)),
-    "gguf": ("a GGUF file", ("gguf", "accelerate")),
+    "gguf": ("a GGUF file", ("gguf", "accelerate", "openvino_genai")),
     "track": ("events for MLflow or OpenLineage", ("mlflow", "openlineage")),
     "smartnoise": ("the engine smartnoise", ("snsynth",)),
 }

@@ -10,7 +10,7 @@ batch. Here each token depends only on the scores of its row and on its own publ
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +30,12 @@ from transformers.cache_utils import DynamicLayer
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.control_tokens import control_tokens
-from sugarbush.generators.huggingface.model import LocalModel
-from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
+from sugarbush.generators.huggingface.model import LocalModel, TextModel
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings
 from sugarbush.generators.huggingface.steering import Steering, steered
+from sugarbush.generators.huggingface.writer import Prompt
 from sugarbush.generators.prompts import SEPARATOR
-from sugarbush.generators.shared_prefixes import SharedPrefix
+from sugarbush.generators.shared_prefixes import SharedPrefix, shared_prefixes
 
 _TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
 _SPARE_TOKENS = 32  # keys and values are copied once per this number of new tokens
@@ -96,9 +97,58 @@ def write_batch(
             f"lower generator.huggingface.batch_tokens={params.batch_tokens} or max_tokens"
         ) from None
     return [
-        _completion(local, row, tokens, reused=count)
+        completion(
+            local,
+            tokens,
+            limit=len(row.uniforms),
+            prompt_tokens=len(row.ids),
+            cached_prompt_tokens=count,
+        )
         for row, tokens, count in zip(rows, added, reused, strict=True)
     ]
+
+
+class TransformersWriter:
+    """Writes the answers to prompts in packed batches, with the vectors of `steering`.
+
+    The division into batches depends on all prompts, not only on the missing ones. So a resumed run
+    computes a missing answer in the same batch as an uninterrupted run.
+    """
+
+    def __init__(
+        self, local: LocalModel, params: LocalModelSettings, *, steering: Steering
+    ) -> None:
+        self.local, self._params, self._steering = local, params, steering
+        self._prefixes = PrefixStates(local, most_tokens=params.batch_tokens)
+
+    def write(
+        self, prompts: Sequence[Prompt], *, missing: Sequence[int]
+    ) -> Iterator[dict[int, Completion]]:
+        """Yield the answers of each batch, by index."""
+        shared = shared_prefixes([prompt.ids for prompt in prompts])
+        batches = pack(
+            [len(prompt.ids) for prompt in prompts],
+            [prompt.limit for prompt in prompts],
+            prefixes=shared,
+            batch_tokens=self._params.batch_tokens,
+        )
+        wanted = set(missing)
+        for batch in batches:
+            indices = [i for i in batch if i in wanted]
+            if not indices:
+                continue
+            rows = [
+                PromptRow(
+                    ids=prompts[i].ids.tolist(),
+                    uniforms=prompts[i].random().random(prompts[i].limit),
+                    shared=shared[i].length,
+                )
+                for i in indices
+            ]
+            completions = write_batch(
+                self.local, rows, self._params, steering=self._steering, prefixes=self._prefixes
+            )
+            yield dict(zip(indices, completions, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,7 +433,7 @@ class _Sampler(LogitsProcessor):
             scores,
             self._uniforms[:, step],
             temperature=self._params.temperature,
-            top_p=TOP_P,
+            top_p=self._params.top_p,
         )
         return torch.full_like(scores, -math.inf).scatter_(1, tokens[:, None], 0.0)
 
@@ -407,6 +457,11 @@ class _Ends(StoppingCriteria):
         return self.ended
 
 
+def has_separator(tokenizer: Any, tokens: list[int]) -> bool:
+    """Return whether the last of the tokens contain the separator."""
+    return SEPARATOR in tokenizer.decode(tokens[-_TAIL_TOKENS:])
+
+
 def _decoded(tokenizer: Any, tokens: list[int]) -> str:
     """Return the text of tokens. Tokens that end a turn, a channel or thoughts stay: without them,
     `control_tokens.final_text` could not find the words of the assistant."""
@@ -418,14 +473,22 @@ def _decoded(tokenizer: Any, tokens: list[int]) -> str:
     return str(tokenizer.decode([token for token in tokens if token not in dropped]))
 
 
-def _completion(local: LocalModel, row: PromptRow, tokens: list[int], *, reused: int) -> Completion:
-    tokens = tokens[: len(row.uniforms)]
+def completion(
+    local: TextModel,
+    tokens: list[int],
+    *,
+    limit: int,
+    prompt_tokens: int,
+    cached_prompt_tokens: int,
+) -> Completion:
+    """Return the completion that the model's new tokens make, up to an end token or the limit."""
+    tokens = tokens[:limit]
     length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
     return Completion(
         text=_decoded(local.tokenizer, tokens[:length]),
         finish_reason="length" if length is None else "stop",
         refused=False,
-        prompt_tokens=len(row.ids),
+        prompt_tokens=prompt_tokens,
         completion_tokens=len(tokens) if length is None else length + 1,
-        cached_prompt_tokens=reused,
+        cached_prompt_tokens=cached_prompt_tokens,
     )

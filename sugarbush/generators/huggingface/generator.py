@@ -1,18 +1,21 @@
-"""Generates texts by a causal language model on this machine, through transformers.
+"""Generates texts by a causal language model on this machine.
+
+OpenVINO GenAI runs a GGUF file on a CPU, if it can read the file. transformers runs all other
+models, and every model with steering vectors (`engines.py`).
 
 In form `chat`, a model with a chat template gets the prompt of `prompts.render`. In form `list`,
-and without a chat template, the model continues the text of `prompts.continuation`. Prompts are
-packed by length into batches of at most `batch_tokens` tokens. An answer that fails the checks is
-requested once more with another seed, and then dropped.
+and without a chat template, the model continues the text of `prompts.continuation`. A batch has at
+most `batch_tokens` tokens. An answer that fails the checks is requested once more with another
+seed, and then dropped.
 
-The answers of a batch are cached when the batch is complete, so a killed process loses at most one
-batch. The division into batches does not depend on cached answers. So a resumed run computes a
-missing answer in the same batch as before.
+Answers are cached when their batch is complete, or with OpenVINO when they are. So a killed process
+loses at most one batch. With transformers, the division into batches does not depend on cached
+answers, so a resumed run computes a missing answer in the same batch as before.
 
-Equal requests, settings and seeds give equal texts on one machine. Each text has its own random
-numbers. The other texts of a batch change a text only by rounding, because the order of additions
-depends on the batch's shape. Rounding rarely changes a text in float32, but sometimes changes a
-text in bfloat16 (docs/decisions/local-models.md).
+Equal requests, settings and seeds give equal texts on one machine by one engine. Each text has its
+own random numbers. The other texts of a batch change a text only by rounding, because the order of
+additions depends on the batch's shape. Rounding rarely changes a text in float32, but sometimes
+changes a text in bfloat16 (docs/decisions/local-models.md).
 
 Guarantee: the generator accepts only `Released` requests.
 """
@@ -24,16 +27,18 @@ import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
-from sugarbush.generators.huggingface.batch import PrefixStates, PromptRow, pack, write_batch
-from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
+from sugarbush.generators.huggingface.engines import open_writer, slow_reason
+from sugarbush.generators.huggingface.model import TextModel, load_model
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings
 from sugarbush.generators.huggingface.steering import checked_steering
+from sugarbush.generators.huggingface.writer import Prompt, Writer
 from sugarbush.generators.interface import (
     NO_REQUESTS,
     Answer,
@@ -43,7 +48,6 @@ from sugarbush.generators.interface import (
 )
 from sugarbush.generators.prompts import SEPARATOR, continuation, render
 from sugarbush.generators.released_numbers import ReleasedNumbers
-from sugarbush.generators.shared_prefixes import shared_prefixes
 from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.progress import progress
 from sugarbush.randomness import public_rng
@@ -69,7 +73,7 @@ class _Prompt:
     """A request, its token ids, its limit of answer tokens, and its number of omitted examples."""
 
     request: Request
-    ids: array[int]  # a list would take ten times the memory, for up to 10,000 prompts
+    ids: array[int]
     limit: int
     left_out: int
 
@@ -88,7 +92,7 @@ class HuggingFaceGenerator(Generator):
     ) -> None:
         self._params, self._seed, self._state, self._say = params, seed, state, say
         self._numbers = ReleasedNumbers() if numbers is None else numbers
-        self._prefixes: PrefixStates | None = None  # for all requests of this generator
+        self._writer: Writer | None = None
 
     def with_released(self, **numbers: Released[Any]) -> HuggingFaceGenerator:
         """Return the generator with released vectors `steering`: layer to vector (hidden size,).
@@ -106,12 +110,21 @@ class HuggingFaceGenerator(Generator):
             self._params, seed=self._seed, state=self._state, say=self._say, numbers=released
         )
 
+    def _open(self) -> Writer:
+        """Return the program that writes the texts. The model is loaded at the first call."""
+        if self._writer is None:
+            steering = self._numbers.values.get("steering", {})
+            if reason := slow_reason(self._params):
+                self._say(reason)
+            self._writer = open_writer(self._params, steering=steering)
+        return self._writer
+
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
         """Load the model and check that each request of `planned` fits into its context.
 
         Raises ParamsError if a setting is wrong, and GeneratorError if a prompt is too long.
         """
-        local = load_model(self._params)
+        local = self._open().local
         for request in released_requests(planned):
             self._prompt(local, request)
 
@@ -126,7 +139,7 @@ class HuggingFaceGenerator(Generator):
         StorageError if the disk fails. Finished answers stay in the cache.
         """
         request_values = released_requests(requests)
-        local = load_model(self._params)
+        local = self._open().local
         prompts = self._prompts(local, request_values, what)
         with open_cache(self._state) as cache:
 
@@ -134,7 +147,7 @@ class HuggingFaceGenerator(Generator):
                 keys = {i: self._key(local, prompts[i], attempt) for i in indices}
                 by_key = {keys[i]: prompts[i] for i in indices}
                 had = cache.find(by_key)
-                fresh = self._written(local, by_key, had, attempt=attempt, cache=cache, what=what)
+                fresh = self._written(by_key, had, attempt=attempt, cache=cache, what=what)
                 completions = {k: _read(local, c) for k, c in (had | fresh).items()}
                 return Asked(keys=keys, completions=completions, fresh=fresh.keys())
 
@@ -142,7 +155,7 @@ class HuggingFaceGenerator(Generator):
             return Released(answer_all(request_values, prompts, ask), ids)
 
     def _prompts(
-        self, local: LocalModel, requests: tuple[Request, ...], what: str
+        self, local: TextModel, requests: tuple[Request, ...], what: str
     ) -> dict[int, _Prompt]:
         prompts = fitting_prompts(
             requests, lambda request: self._prompt(local, request), what=what, say=self._say
@@ -155,7 +168,7 @@ class HuggingFaceGenerator(Generator):
             )
         return prompts
 
-    def _prompt(self, local: LocalModel, request: Request) -> _Prompt:
+    def _prompt(self, local: TextModel, request: Request) -> _Prompt:
         context_tokens, limit = local.context_tokens, self._params.max_tokens
         if local.chats:
             message = render(
@@ -177,27 +190,27 @@ class HuggingFaceGenerator(Generator):
         ids = array("i", local.encode(prompt))
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
-    def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
+    def _key(self, local: TextModel, prompt: _Prompt, attempt: int) -> str:
         """Return the cache key. It contains a hash of the weights, which may change under one
         name."""
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,
-            dtype=str(local.model.dtype),
+            dtype=local.dtype,
             temperature=self._params.temperature,
-            top_p=TOP_P,
+            top_p=self._params.top_p,
             prompt=prompt.ids.tolist(),
             max_tokens=prompt.limit,
             seed=self._seed,
             sample=prompt.request.sample,
             attempt=attempt,
-            # Without numbers, the keys are those of version 0.3.
+            # Without an engine and numbers, the keys are those of version 0.3.
+            **({"engine": local.engine} if local.engine else {}),
             **({"released": self._numbers.digest} if self._numbers.digest else {}),
         )
 
     def _written(
         self,
-        local: LocalModel,
         prompts: Mapping[str, _Prompt],
         had: Mapping[str, Completion],
         *,
@@ -205,49 +218,29 @@ class HuggingFaceGenerator(Generator):
         cache: AnswerCache,
         what: str,
     ) -> dict[str, Completion]:
-        """Return the answers that `had` lacks, by key. Each finished batch is cached."""
+        """Return the answers that `had` lacks, by key. Each answer is cached when it is written."""
         written: dict[str, Completion] = {}
-        if not prompts.keys() - had.keys():
-            return written
         keys = list(prompts)
-        shared = shared_prefixes([prompts[key].ids for key in keys])
-        batches = pack(
-            [len(prompts[key].ids) for key in keys],
-            [prompts[key].limit for key in keys],
-            prefixes=shared,
-            batch_tokens=self._params.batch_tokens,
-        )
-        if self._prefixes is None:
-            self._prefixes = PrefixStates(local, most_tokens=self._params.batch_tokens)
+        missing = [i for i, key in enumerate(keys) if key not in had]
+        if not missing:
+            return written
+        asked = [self._asked(prompt, attempt) for prompt in prompts.values()]
         # An unusable answer is requested once more.
         label, unit = (f"{what}, second try", "unusable answers") if attempt else (what, "answers")
-        with progress(len(keys) - len(had), what=label, unit=unit) as advance:
-            for batch in batches:
-                missing = [i for i in batch if keys[i] not in had]
-                if not missing:
-                    continue
-                rows = [
-                    self._row(prompts[keys[i]], attempt, shared=shared[i].length) for i in missing
-                ]
-                completions = write_batch(
-                    local,
-                    rows,
-                    self._params,
-                    steering=self._numbers.values.get("steering", {}),
-                    prefixes=self._prefixes,
-                )
-                fresh = dict(zip((keys[i] for i in missing), completions, strict=True))
+        with progress(len(missing), what=label, unit=unit) as advance:
+            for completions in self._open().write(asked, missing=missing):
+                fresh = {keys[i]: completion for i, completion in completions.items()}
                 cache.put_all(fresh)
                 written |= fresh
-                advance(len(missing))
+                advance(len(fresh))
         return written
 
-    def _row(self, prompt: _Prompt, attempt: int, *, shared: int) -> PromptRow:
-        rng = public_rng(self._seed, PROVIDER, prompt.request.sample, attempt)
-        return PromptRow(ids=prompt.ids.tolist(), uniforms=rng.random(prompt.limit), shared=shared)
+    def _asked(self, prompt: _Prompt, attempt: int) -> Prompt:
+        random = partial(public_rng, self._seed, PROVIDER, prompt.request.sample, attempt)
+        return Prompt(ids=prompt.ids, limit=prompt.limit, random=random)
 
 
-def _list_limit(local: LocalModel, request: Request) -> int | None:
+def _list_limit(local: TextModel, request: Request) -> int | None:
     """Return the token limit of the next text of a list, or None without a requested length."""
     if request.words is None:
         return None
@@ -256,7 +249,7 @@ def _list_limit(local: LocalModel, request: Request) -> int | None:
     return max(_LEAST_TOKENS, math.ceil(by_words), math.ceil(by_examples))
 
 
-def _read(local: LocalModel, completion: Completion) -> Completion:
+def _read(local: TextModel, completion: Completion) -> Completion:
     """Return the answer in a completion. Without a chat format, it is the first text of a list."""
     if local.chats:
         return completion

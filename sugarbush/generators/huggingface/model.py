@@ -1,6 +1,7 @@
 """Loads a causal language model on this machine, through transformers.
 
 Code in a model's folder never runs. The model's default sampling settings have no effect.
+`openvino_engine.py` loads a GGUF file for a CPU.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, TypeVar
 
 import huggingface_hub
 import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    GgufConfig,
+    PreTrainedTokenizerFast,
+)
 
 from sugarbush.errors import ParamsError
 from sugarbush.extras import require_extra
@@ -28,7 +35,7 @@ from sugarbush.generators.huggingface.model_settings import LocalModelSettings, 
 from sugarbush.progress import working
 
 # transformers raises these errors for a folder that is incomplete, damaged or of another kind.
-_CANNOT_LOAD = (
+CANNOT_LOAD = (
     OSError,
     ValueError,
     KeyError,
@@ -38,25 +45,28 @@ _CANNOT_LOAD = (
     UnpicklingError,
     SafetensorError,
 )
+M = TypeVar("M", bound="TextModel")
+
 _VALUES = 1024  # approximate number of values per tensor in a model's fingerprint
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalModel:
-    """A loaded model. An answer ends at a token of `end_ids`.
+class TextModel:
+    """A loaded model, in any program that runs it. An answer ends at a token of `end_ids`.
 
-    `fingerprint` is a hash of weights, architecture and vocabulary. `chats` states whether prompts
-    are chats; other prompts are lists that the model continues.
+    `fingerprint` is a hash of weights, architecture and vocabulary. `dtype` is the type of the
+    numbers that the model computes with. `engine` is the program and its version; empty for
+    transformers. `chats` states whether prompts are chats; other prompts are lists that the model
+    continues.
     """
 
-    model: Any
     tokenizer: Any
-    device: torch.device
     context_tokens: int
-    pad_id: int
     end_ids: tuple[int, ...]
     fingerprint: str
+    dtype: str
     chats: bool
+    engine: str = ""
 
     def encode(self, text: str) -> list[int]:
         """Return token ids. Outside a chat, the tokenizer adds the special tokens."""
@@ -78,14 +88,31 @@ class LocalModel:
         return written
 
 
+@dataclass(frozen=True, kw_only=True)
+class LocalModel(TextModel):
+    """A model that transformers has loaded."""
+
+    model: Any
+    device: torch.device
+    pad_id: int
+
+
 def load_model(params: LocalModelSettings) -> LocalModel:
-    """Return the model of the settings. The model is loaded once per process.
+    """Return the model of the settings, in transformers. The model is loaded once per process.
 
     Raises ParamsError, which names the wrong setting.
     """
     device = device_of(params.device)
     with working(f"loading the model {Path(params.model).name}"):
         local = _load(params.model, device, dtype_of(params.dtype, device))
+    return with_form(local, params)
+
+
+def with_form(local: M, params: LocalModelSettings) -> M:
+    """Return the model with the form of prompts in the settings.
+
+    Raises ParamsError, which names the wrong setting.
+    """
     if params.max_tokens >= local.context_tokens:
         raise ParamsError(
             f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt, "
@@ -105,7 +132,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
         folder, gguf = _split_gguf(name)
         if not Path(folder).exists():
             _ask_hub(folder)
-        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=gguf, trust_remote_code=False)
+        tokenizer = load_tokenizer(folder, gguf)
         model: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
@@ -114,8 +141,8 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
             quantization_config=GgufConfig(dequantize=True) if gguf else None,
             trust_remote_code=False,
         )
-    except _CANNOT_LOAD as error:
-        raise ParamsError(_cannot_load(name, error)) from None
+    except CANNOT_LOAD as error:
+        raise ParamsError(cannot_load(name, error)) from None
     # If a folder has no tokenizer, transformers returns a tokenizer with an empty vocabulary.
     token_ids = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
     if not token_ids or max(token_ids) >= model.get_input_embeddings().num_embeddings:
@@ -139,11 +166,21 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
         pad_id=pad_id,
         end_ids=end_ids,
         fingerprint=_fingerprint(model, tokenizer),
+        dtype=str(model.dtype),
         chats=bool(tokenizer.chat_template),
     )
     if local.chats:
-        _try_template(local, name)
+        try_template(local, name)
     return local
+
+
+def load_tokenizer(folder: str, gguf: str | None) -> Any:
+    """Return the tokenizer of a folder, or of the GGUF file `gguf` in the folder."""
+    if gguf is None:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    # AutoTokenizer makes the same tokenizer, but reads the file twice (6 CPU-s more), and mixes it
+    # with other tokenizers' files in the folder.
+    return PreTrainedTokenizerFast(name_or_path=folder, gguf_file=gguf)  # type: ignore[no-untyped-call]
 
 
 def _ask_hub(name: str) -> None:
@@ -161,11 +198,11 @@ def _ask_hub(name: str) -> None:
         logger.setLevel(level)
 
 
-def _cannot_load(name: str, error: BaseException) -> str:
+def cannot_load(name: str, error: BaseException) -> str:
     """Return the message. For a name at the hub, it lists other sources of a model."""
     if Path(name).exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
         return (
-            f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Set it "
+            f"generator.huggingface.model='{name}' cannot be loaded: {first_line(error)} Set it "
             "to a folder of a causal language model (config.json, weights, tokenizer), to a GGUF "
             "file, or to a model's name at the Hugging Face hub."
         )
@@ -194,13 +231,14 @@ def _split_gguf(name: str) -> tuple[str, str | None]:
     return str(Path(name).parent), Path(name).name
 
 
-def _try_template(local: LocalModel, name: str) -> None:
+def try_template(local: TextModel, name: str) -> None:
+    """Raise ParamsError if the model's chat template fails."""
     try:
         local.chat("Known words.")
     except (TemplateError, ValueError, TypeError) as error:
         raise ParamsError(
             f"generator.huggingface.model='{name}' has a chat template that fails for a chat with "
-            f"one user message: {_first_line(error)} Fix the template in the model's folder, or "
+            f"one user message: {first_line(error)} Fix the template in the model's folder, or "
             "use another model."
         ) from None
 
@@ -246,7 +284,8 @@ def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(i for i in (*listed, tokenizer.eos_token_id) if i is not None))
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the error's name."""
     line = str(error).strip().partition("\n")[0].rstrip(".")
     return f"{line}." if line else f"{type(error).__name__}."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sugarbush.extras import require_extra
 from sugarbush.generators.examples import EXAMPLE_SETS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HuggingFace(LocalModelSettings, GeneratorSettings):
-    """Runs a causal language model on this machine, through transformers.
+    """Runs a causal language model on this machine, through OpenVINO GenAI or transformers.
 
     >>> HuggingFace(model="gpt2", max_tokens=200).answer_token_limit
     200
@@ -34,9 +34,9 @@ class HuggingFace(LocalModelSettings, GeneratorSettings):
         """Return both forms of prompts, if the model has a chat template and there are examples."""
         if self.form != "auto" or not examples:
             return (self,)
-        from sugarbush.generators.huggingface.model import load_model
+        from sugarbush.generators.huggingface.engines import open_writer
 
-        if not load_model(self).chats:
+        if not open_writer(self).local.chats:
             return (self,)
         return tuple(self.model_copy(update={"form": form}) for form in ("chat", "list"))
 
@@ -44,6 +44,15 @@ class HuggingFace(LocalModelSettings, GeneratorSettings):
         from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
 
         return HuggingFaceGenerator(self, seed=context.seed, state=context.state, say=context.say)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings and, where OpenVINO GenAI runs the model, its version."""
+        if not is_gguf(self.model):
+            return super().identity()
+        from sugarbush.generators.huggingface.engines import engine_name
+
+        name = engine_name(self)
+        return super().identity() | ({"engine": name} if name else {})
 
     def facts(self) -> GeneratorFacts:
         return GeneratorFacts(provider=self.name, model=Path(self.model).name)

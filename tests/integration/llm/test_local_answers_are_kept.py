@@ -22,7 +22,7 @@ from transformers import GPT2LMHeadModel
 
 from sugarbush.errors import StorageError
 from sugarbush.generators.answer_cache import AnswerCache, open_cache
-from sugarbush.generators.huggingface import generator as generator_module
+from sugarbush.generators.huggingface import batch as batch_module
 from sugarbush.generators.huggingface import model as model_module
 from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
 from sugarbush.generators.huggingface.settings import HuggingFace
@@ -86,7 +86,7 @@ class Batches:
 
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> Batches:
-    seen, write = Batches([]), generator_module.write_batch
+    seen, write = Batches([]), batch_module.write_batch
 
     def watched(local: Any, rows: Any, params: Any, **steering: Any) -> Any:
         if len(seen.written) == seen.deadly:
@@ -94,7 +94,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Batches:
         seen.written.append(tuple((*row.ids, round(row.uniforms[0] * 1e9)) for row in rows))
         return write(local, rows, params, **steering)
 
-    monkeypatch.setattr(generator_module, "write_batch", watched)
+    monkeypatch.setattr(batch_module, "write_batch", watched)
     return seen
 
 

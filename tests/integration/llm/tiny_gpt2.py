@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from sugarbush.generators.huggingface.batch import pad_left
 from sugarbush.generators.interface import RandomRequest
@@ -55,7 +55,7 @@ def save_tiny_gpt2(folder: Path, *, chats: bool) -> Path:
             bos_token_id=tokenizer.eos_token_id, eos_token_id=tokenizer.eos_token_id,
         )  # fmt: skip
         model = GPT2LMHeadModel(config)
-        _train(model, tokenizer, [_document(tokenizer, number) for number in range(400)])
+        train(model, tokenizer)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -103,10 +103,9 @@ def _document(tokenizer: PreTrainedTokenizerFast, number: int) -> list[int]:
     return tokenizer(f"{chat}{sentences(1, seed=number)[0]}{END}")["input_ids"]
 
 
-def _train(
-    model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast, documents: list[list[int]]
-) -> None:
+def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
     """Train the model long enough to write complete sentences and to end them."""
+    documents = [_document(tokenizer, number) for number in range(400)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
     for start in range(0, len(documents), 4):
         ids, mask = pad_left(documents[start : start + 4], pad_id=0)

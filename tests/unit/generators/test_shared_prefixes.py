@@ -81,6 +81,7 @@ def local_model(make: Callable[[int], Any]) -> LocalModel:
         pad_id=0,
         end_ids=(),
         fingerprint="",
+        dtype="torch.float32",
         chats=True,
     )
 
