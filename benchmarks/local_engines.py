@@ -38,6 +38,7 @@ def worker(engine: str, options: Any) -> dict[str, Any]:
     from sugarbush.generators.huggingface.batch import TransformersWriter
     from sugarbush.generators.huggingface.engines import open_writer
     from sugarbush.generators.huggingface.model import load_model
+    from sugarbush.generators.huggingface.model_settings import LocalModelSettings
     from sugarbush.generators.huggingface.settings import HuggingFace
     from sugarbush.generators.huggingface.writer import Prompt
     from sugarbush.generators.interface import RandomRequest
@@ -45,8 +46,9 @@ def worker(engine: str, options: Any) -> dict[str, Any]:
 
     params = HuggingFace(
         model=options.model, device="cpu", form="list", max_tokens=options.tokens,
-        temperature=options.temperature, top_p=options.top_p,
+        temperature=options.temperature,
     )  # fmt: skip
+    LocalModelSettings.top_p = options.top_p
     wall = time.perf_counter()
     if engine == "openvino":
         writer = open_writer(params)

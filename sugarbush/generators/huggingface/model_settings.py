@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ class LocalModelSettings(Section):
     """A causal language model on this machine. OpenVINO GenAI runs a GGUF file on a CPU, and
     transformers runs all other models."""
 
+    top_p: ClassVar[float] = 0.95
+    """Sample from the most likely tokens with this total probability."""
     model: str
     """A model's name at the Hugging Face hub, its folder, or a GGUF file."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
@@ -30,8 +32,6 @@ class LocalModelSettings(Section):
     """Type of the weights; auto: bfloat16 on a GPU, float32 on a CPU."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
     """Sampling temperature."""
-    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
-    """Sample from the most likely tokens with this total probability; 1: from all tokens."""
     max_tokens: Annotated[int, Field(ge=1)] = 256
     """Maximum number of tokens in an answer."""
     batch_tokens: Annotated[int, Field(ge=64), NOT_IN_OUTPUT] = 16384
