@@ -116,7 +116,7 @@ def test_texts_are_judged_by_the_tokens_that_they_are_trained_by(tokenizer: Any,
 def test_a_list_that_a_local_model_goes_on_with_holds_no_end(tokenizer: Any, text: str) -> None:
     local = LocalModel(
         model=None, tokenizer=tokenizer, device=None, context_tokens=LONG, pad_id=0, end_ids=(),
-        fingerprint="", chats=False,
+        fingerprint="", chats=False, dtype="", engine="",
     )  # type: ignore[arg-type]  # fmt: skip
     _is_plain(local.encode(text), text, tokenizer)
 
