@@ -36,6 +36,7 @@ def is_plain_bert(folder: Path) -> bool:
         config, pooling = _json(folder / "config.json"), _json(folder / "1_Pooling/config.json")
         kinds = [module["type"].rpartition(".")[2] for module in _json(folder / "modules.json")]
         prompts = _json(folder / "config_sentence_transformers.json").get("prompts")
+        lowers = _json(folder / "sentence_bert_config.json").get("do_lower_case")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
     modes = {name for name, value in pooling.items() if name.startswith("pooling_mode") and value}
@@ -44,6 +45,7 @@ def is_plain_bert(folder: Path) -> bool:
         and all(config.get(name, value) == value for name, value in _CONFIG.items())
         and modes == {"pooling_mode_mean_tokens"}
         and not prompts
+        and not lowers
     )
 
 

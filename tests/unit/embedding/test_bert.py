@@ -68,6 +68,7 @@ def folder(tmp_path: Path) -> Path:
         ("config.json", {"position_embedding_type": "relative_key"}),
         ("1_Pooling/config.json", {"pooling_mode_cls_token": True}),
         ("config_sentence_transformers.json", {"prompts": {"query": "query: "}}),
+        ("sentence_bert_config.json", {"do_lower_case": True}),
     ],
 )
 def test_another_architecture_is_left_to_the_library(
