@@ -185,7 +185,7 @@ def _by_crt(model: Any, trial: LeakageTrial) -> Trained:
     )
     gamma = accounted_gamma(trial.grid, trial.point)
     mechanism = noisy_mechanism(trial, gamma=gamma, relation=Relation.REPLACE_ONE)
-    views, private = trial.screened(conservative).parts()
+    views, private = trial.screened(conservative).public_and_private()
     train_by_crt(
         model,
         public=trial.units(views),
