@@ -57,10 +57,10 @@ def _engine_problem(params: LocalModelSettings) -> str | None:
         return None
     try:
         require_extra("gguf")
-    except ParamsError as error:
+    except ParamsError:
         if is_gguf(params.model):
             raise
-        return str(error)
+        return "it needs the extra gguf. In a clone: pip install '.[gguf]'"
     try:
         if is_gguf(params.model):
             return unreadable(Path(params.model))
