@@ -34,8 +34,8 @@ class HubModel:
         """The name, what its first use costs, and its speed on a CPU."""
         return (
             f"{self.name}: its first use downloads {self.megabytes} MB (licence {self.licence}), "
-            f"and a CPU core writes a short text in about {self.seconds_per_text:g} s with the extra "
-            "gguf, or in 2.5 times as long without"
+            f"and a CPU core writes a short text in about {self.seconds_per_text:g} s (2.7 "
+            "times as long without the extra gguf)"
         )
 
 

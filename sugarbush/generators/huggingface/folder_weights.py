@@ -28,7 +28,7 @@ _FIXED: Final[dict[str, tuple[Any, ...]]] = {
     "quantization_config": (None,),
     "pretraining_tp": (1, None),
 }
-_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")  # in the folder itself
+_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]  # in the folder itself
 
 
 def unreadable_folder(name: str) -> str:
@@ -69,7 +69,7 @@ def write_folder(folder: Path, to: Path) -> PretrainedConfig:
     """
     import gguf  # in the extra gguf
 
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     architecture = config.model_type
     writer = gguf.GGUFWriter(str(to), architecture)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)

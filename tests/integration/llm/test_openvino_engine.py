@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
@@ -134,6 +135,20 @@ def test_a_folder_has_the_likeliest_texts_of_transformers(
     by_transformers = written(slow, prompts)
     assert sum(a == b for a, b in zip(by_engine, by_transformers, strict=True)) >= 11
     assert len(set(by_engine)) > 6
+
+
+def test_a_model_of_the_hub_that_is_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = tmp_path / "models--owner--model"
+    save_random(cached / "snapshots" / ("1" * 40))
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("1" * 40)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert isinstance(open_writer(settings_for(Path("owner/model"))), OpenVINOWriter)
+    with pytest.raises(ParamsError, match="the Hugging Face hub did not give it"):
+        open_writer(settings_for(Path("owner/other")))
 
 
 def test_other_weights_or_words_have_other_answers(tmp_path: Path) -> None:
