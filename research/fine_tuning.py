@@ -248,7 +248,8 @@ def fine_tuned(
     options: argparse.Namespace,
 ) -> tuple[Any, str]:
     """Train a copy of `start` at `epsilon`; return it with a description of the training."""
-    model, units = copy.deepcopy(start), sb.Private(list(examples))
+    model = copy.deepcopy(start)
+    units: sb.Private[tuple[Example]] = sb.Private(list(examples))
     if options.lora is not None:
         model = with_lora(model, rank=options.lora)
     delta = options.delta or 1 / (len(examples) * math.log(len(examples)))

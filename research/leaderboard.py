@@ -268,7 +268,9 @@ def main() -> None:
     name = "-".join([asked.sweep.stem, "leaderboard", *(asked.sets or ()), *records, *model])
     file = Roots(Path()).internal / "sweeps" / name / "runs.csv"
     file.parent.mkdir(parents=True, exist_ok=True)
-    rows = pd.read_csv(file).to_dict("records") if asked.resume and file.exists() else []
+    rows: list[dict[Any, Any]] = []
+    if asked.resume and file.exists():
+        rows = pd.read_csv(file).to_dict("records")
     done = {tuple(row[column] for column in RUN) for row in rows}
     for dataset in datasets(asked.sweep, sets=asked.sets, records=asked.records, keep=asked.keep):
         for texts in asked.texts:
