@@ -59,7 +59,9 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def test_a_printed_script_exists_and_has_the_printed_options() -> None:
-    assert [f"{file}: {fault}" for file, text in texts() for fault in faults(text)] == []
+    assert [
+        f"{file.relative_to(ROOT)}: {fault}" for file, text in texts() for fault in faults(text)
+    ] == []
 
 
 def test_a_script_that_is_gone_and_an_option_that_is_gone_are_found() -> None:
