@@ -39,7 +39,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import sugarbush as sb
 from sugarbush.evaluation import majority, predictions
 from sugarbush.pipeline import simulated
-from sugarbush.privacy import BudgetRequest, Subsampling, make_plan, with_subsampling
+from sugarbush.privacy import (
+    BudgetRequest,
+    PoissonGaussian,
+    Subsampling,
+    make_plan,
+    with_subsampling,
+)
 from sugarbush.randomness import public_rng
 from sugarbush.training import (
     Checkpoints,
@@ -308,7 +314,7 @@ def mechanism_at(
         epsilon=epsilon,
     )
     event = plan.of("training").subsampled
-    assert event is not None
+    assert isinstance(event, PoissonGaussian)
     return Mechanism(
         rate=schedule.rate,
         steps=schedule.steps,
