@@ -72,78 +72,17 @@ if TYPE_CHECKING:
     from sugarbush.training.dpsgd.settings import FineTuning as FineTuning
 
     Privacy = PrivacySettings
+    __version__: str
+else:
+    _find = lazy_names(__name__)
 
-_find = lazy_names(
-    __name__,
-    {
-        "api.evaluation": (
-            "Evaluation",
-            "evaluate",
-        ),
-        "api.ledgers": ("open_ledger",),
-        "api.open_release": ("open_release",),
-        "api.profile": ("Profile", "profile"),
-        "api.release": ("Release",),
-        "api.schemas": ("open_schema",),
-        "api.synthesis": (
-            "prepare",
-            "synthesize",
-        ),
-        "api.tables": (
-            "dp_table",
-            "private_histogram",
-        ),
-        "api.training": (
-            "PrivateModel",
-            "train_dpsgd",
-        ),
-        "data.schema": ("Attribute", "Schema"),
-        "errors": (
-            "BudgetExceededError",
-            "GeneratorError",
-            "InputError",
-            "LedgerError",
-            "ParamsError",
-            "PrivacyError",
-            "PrivateFactWarning",
-            "SchemaError",
-            "SugarbushError",
-        ),
-        "evaluation.interface": ("Metric", "MetricValue"),
-        "examples.generator": ("Simulator",),
-        "generators.huggingface.settings": ("HuggingFace",),
-        "generators.interface": ("GeneratorSettings",),
-        "generators.openai.settings": ("OpenAI",),
-        "generators.pool": ("Pool",),
-        "methods.augpe": ("AugPE",),
-        "methods.crt": ("CRT",),
-        "methods.dpft": ("DPFT",),
-        "methods.interface": ("Method", "MethodInputs"),
-        "methods.maple": ("Maple",),
-        "methods.mosaic": ("Mosaic",),
-        "methods.nonprivate": ("NonPrivatePE",),
-        "methods.public": ("Public",),
-        "pipeline.artifacts": ("Artifacts",),
-        "pipeline.in_memory": ("Corpus",),
-        "privacy.accounting": ("epsilon",),
-        "privacy.data_types": ("Private", "Released"),
-        "privacy.ledger": ("Ledger",),
-        "privacy.session": ("PrivacySession",),
-        "privacy.settings": ("PrivacySettings=Privacy",),
-        "training.dpsgd.settings": ("FineTuning",),
-        "redactor.api": ("Redaction", "redact"),
-    },
-)
+    def __getattr__(name: str) -> Any:
+        if name != "__version__":
+            return _find(name)
+        try:
+            return version("sugarbush")
+        except PackageNotFoundError:
+            return "unknown"
 
-
-def __getattr__(name: str) -> Any:
-    if name != "__version__":
-        return _find(name)
-    try:
-        return version("sugarbush")
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_find("__all__")])
+    def __dir__() -> list[str]:
+        return sorted([*globals(), *_find("__all__")])
