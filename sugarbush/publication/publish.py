@@ -314,6 +314,10 @@ def _current_card(project: Project) -> Card:
     made = card.dataset, card.purpose, card.made_by.methods
     if made != (privacy.dataset, privacy.purpose, tuple(method.name for method in methods)):
         raise PrivacyError(f"{path}: is the card of another dataset or of other methods. {_RUN}")
+    promise = card.promise
+    promised = promise.unit, promise.records_per_unit, promise.delta
+    if promised != (privacy.unit, privacy.records_per_user, privacy.delta):
+        raise PrivacyError(f"{path}: states another unit or delta than the settings. {_RUN}")
     return card
 
 

@@ -86,6 +86,9 @@ class FactSettings(Protocol):
     def publication(self) -> PublicationSettings: ...
 
     @property
+    def chosen(self) -> tuple[Method, ...]: ...
+
+    @property
     def released(self) -> tuple[Method, ...]: ...
 
     @property
@@ -172,8 +175,8 @@ def release_facts(
     )
 
 
-def _distinct(*remarks: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(remarks))
+def _distinct(*texts: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
 
 
 def _remarks(methods: Iterable[Method], schema: Schema, *, has_table: bool) -> tuple[str, ...]:
@@ -193,13 +196,18 @@ def text_counts(lineage: Lineage) -> dict[str, int]:
 
 
 def _packages_with_private_texts(settings: FactSettings) -> tuple[str, ...]:
-    """Return other authors' packages that read private texts: for a method, encoder or format."""
-    return tuple(dict.fromkeys(_packages(_readers_of_private_texts(settings))))
+    """Return other authors' packages that read private texts: for a method, encoder, detector or
+    format."""
+    of_methods = (package for method in settings.chosen for package in method.facts.packages)
+    return _distinct(*_packages(_readers_of_private_texts(settings)), *of_methods)
 
 
 def _readers_of_private_texts(settings: FactSettings) -> Iterator[tuple[str, str]]:
-    """Yield the group and the name of each plug-in that reads private texts."""
-    for method in settings.released:
+    """Yield the group and the name of each plug-in that reads private texts.
+
+    A method whose texts stay private reads them too.
+    """
+    for method in settings.chosen:
         yield METHODS, method.name
     yield ENCODERS, settings.embedding.model
     if settings.prepare.file != FRAME:
@@ -226,8 +234,9 @@ def software_versions() -> dict[str, str]:
 
 
 def _plugin_versions(settings: FactSettings) -> dict[str, str]:
-    used = (*_readers_of_private_texts(settings), (GENERATORS, settings.generator.provider))
-    found = (package.rpartition(" ") for package in _packages(used))
+    generator = _packages([(GENERATORS, settings.generator.provider)])
+    used = (*_packages_with_private_texts(settings), *generator)
+    found = (package.rpartition(" ") for package in used)
     return {name: version for name, _, version in found}
 
 

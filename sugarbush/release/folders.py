@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.data.shapes.interface import ShapeError
 from sugarbush.data.shapes.one_text import TEXT
 from sugarbush.embedding.class_sums import ClassSums
-from sugarbush.errors import InvariantError, LedgerError
+from sugarbush.errors import InvariantError, LedgerError, StorageError, SugarbushError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.parts import Lineage, Round, Scored
 from sugarbush.evolution.population import NO_CODE, Population, load_population, save_population
@@ -77,6 +78,22 @@ def write_release(
     if ledger is not None:
         fields["seal"] = _seal(state_key(ledger.state), fields)
     (folder / FILE).write_text(json.dumps(fields, indent=1) + "\n")
+
+
+@contextmanager
+def reading_folder(folder: Path) -> Iterator[None]:
+    """Convert any error of a block that reads a released folder to a StorageError.
+
+    The project's own errors and a lack of memory stay as they are.
+    """
+    try:
+        yield
+    except (SugarbushError, MemoryError):
+        raise
+    except Exception:  # every library has errors of its own for a damaged file
+        raise StorageError(
+            f"{folder}: a file is damaged or missing. Write the folder again with: sugarbush run"
+        ) from None
 
 
 def read_release(folder: Path) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from sugarbush.errors import StorageError
+from sugarbush.json_lines import load_json
 from sugarbush.privacy.entries import NOT_AN_ENTRY, CapRaise
 from sugarbush.privacy.events import Event, event_from_dict, parameters_of
 from sugarbush.privacy.settings import Purpose
@@ -22,7 +23,7 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.report.json_fields import JsonFields, Number
 
 _BESIDE_THE_EVENT = ("id", "time", "stage", "mechanism", "plan", "slack", "charged")
-FORMAT = "sugarbush release card 1"
+FORMAT: Final = "sugarbush release card 1"
 CARD_FILE = "release_card.json"
 _RUN = "Write the release and its card again with: sugarbush run"
 
@@ -35,11 +36,11 @@ class Promise(JsonFields):
     data_domain: str
     unit: Unit
     unit_details: str
-    records_per_unit: int
+    records_per_unit: Annotated[int, Field(ge=1)]
     adjacency: str
     epsilon: Number
     epsilon_of_this_run: Number
-    delta: float
+    delta: Annotated[float, Field(ge=0, le=1)]
     in_short: str
     statement: str
     in_other_words: str | None
@@ -112,7 +113,7 @@ class CardBudget(JsonFields):
     composition: str
     planned_epsilon: Number
     dataset_total_epsilon: Number
-    dataset_cap_epsilon: float
+    dataset_cap_epsilon: Annotated[float, Field(ge=0)]
     ledger_head: str
     dataset_cap_raises: tuple[CapRaise, ...]
     events: tuple[CardEvent, ...]
@@ -218,7 +219,7 @@ class Card(JsonFields):
     `published`.
     """
 
-    format: str
+    format: Literal["sugarbush release card 1"]
     title: str
     created: str
     dataset: str
@@ -255,10 +256,10 @@ def card_json(card: Card) -> str:
 def read_card(path: Path) -> Card:
     """Read the card that `card_json` wrote.
 
-    Raises StorageError if the file is no JSON, or if a field is missing, unknown or of another
-    type.
+    Raises StorageError if the file is no JSON of this format, or if a field is missing, unknown,
+    repeated, or of another type.
     """
     try:
-        return Card.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return Card.from_json(load_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:
         raise StorageError(f"{path}: is damaged ({error}). {_RUN}") from None
