@@ -73,5 +73,5 @@ def states_other_draws(project: Project, decision: DrawDecision) -> bool:
     try:
         renewal = read_card(path).renewal
     except StorageError:
-        return True
+        return False  # other checks refuse a damaged card
     return (None if renewal is None else renewal.reused) != (decision.reason or None)
