@@ -68,11 +68,16 @@ def decide_draws(project: Project) -> DrawDecision:
 
     Raises LedgerError if the ledger would refuse every charge.
     """
+    privacy = project.settings.privacy
+    if privacy.when_spent is WhenSpent.REFUSE and not privacy.days_between_draws:
+        return _NEW
     if wants_new_draw() or snapshots_of(project).now("corpus") is None:
         return _NEW
     if (reason := _why_no_new_draw(project)) is None:
         return _NEW
     charges = _charges_of_stages(project.ledger(rehearse=False).entries())
+    if not charges:  # no run has started to spend
+        return _NEW
     is_finished = history_of(project).counts(each.id for each in charges)
     return DrawDecision(draws=Draws.NONE if is_finished else Draws.REST, reason=reason)
 
@@ -80,8 +85,8 @@ def decide_draws(project: Project) -> DrawDecision:
 def _why_no_new_draw(project: Project) -> str | None:
     """Return why the settings want no new draw now, or None."""
     privacy, ledger = project.settings.privacy, project.ledger(rehearse=False)
-    last = last_draw(ledger.entries())
-    if last is not None and (start := next_start(last, privacy.days_between_draws)) > _today():
+    days, last = privacy.days_between_draws, last_draw(ledger.entries())
+    if days and last is not None and (start := next_start(last, days)) > _today():
         return f"privacy.days_between_draws allows a new draw on {start}"
     if privacy.when_spent is WhenSpent.REUSE:
         # A new run is a new group of charges, so its plan has a name that no group has.

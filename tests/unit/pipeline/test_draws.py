@@ -20,6 +20,7 @@ from sugarbush.privacy import ledger as ledger_module
 from sugarbush.privacy.schedule import runs_within_cap
 from sugarbush.privacy.settings import WhenSpent
 from sugarbush.project.weeks import weekly_plan
+from sugarbush.release.history import ReleaseHistory
 from sugarbush.run.context import Project
 from sugarbush.run.records import snapshots_of
 from tests.unit.pipeline.small_project import write_project
@@ -96,6 +97,24 @@ def test_a_spent_cap_reuses_the_last_release_for_the_rest_of_the_year(tmp_path: 
     refusing = project.with_settings(project.settings.model_copy(update={"privacy": privacy}))
     with pytest.raises(BudgetExceededError):
         run_week(refusing, 20)
+
+
+def test_another_report_of_a_release_compares_with_the_same_release_before(tmp_path: Path) -> None:
+    history = ReleaseHistory(tmp_path, "release-letters")
+    assert not history.counts(())
+    assert history.finish(charges=["a"], texts=["one", "two"], counted=["a"]) is None
+    for _ in range(2):
+        before = history.finish(charges=["b"], texts=["two", "three"], counted=["a", "b"])
+        assert before is not None and before.charges == {"a"}
+        assert before.new_texts(["two", "three", "four"]) == 2
+    assert history.counts(["a", "b"]) and not history.counts(["c"])
+
+
+def test_without_the_settings_every_run_is_a_new_draw(tmp_path: Path) -> None:
+    project = project_in(tmp_path, cap=1.0)
+    run_week(project, 0)
+    with on(date(2000, 1, 1)):  # also if a clock is wrong
+        assert decide_draws(project).is_new
 
 
 @settings(max_examples=8, deadline=None)
