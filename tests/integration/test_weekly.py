@@ -4,27 +4,35 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from sugarbush.errors import BudgetExceededError, ParamsError
 from sugarbush.pipeline import draws
+from sugarbush.project.check import checked_budget
 from sugarbush.report.card import CARD_FILE, Card, read_card
 from tests.integration.project import LOOK, Checkout, as_lines, letters, make_project
-from tests.pipelines import copied, opened, run_pipeline
+from tests.pipelines import copied, environment_of, opened, run_pipeline
+from tests.unit.pipeline.small_project import write_project
 
 pytestmark = pytest.mark.slow
 MARK = "zqweek2"
 RUN = len(LOOK) + 2  # charges of a run: the look, the metadata, one round of votes
 
 
-def weekly(folder: Path, **changes: object) -> Checkout:
-    settings = {"privacy__cap": 1.2, "privacy__when_spent": "reuse"} | changes
-    return make_project(
-        folder / "checkout", folder / "state", methods=["maple"], embedding__model="tiny",
-        prepare__id_column="id", **settings,
-    )  # fmt: skip
+SETTINGS: dict[str, Any] = {
+    "methods": ["maple"],
+    "embedding__model": "tiny",
+    "prepare__id_column": "id",
+    "privacy__cap": 1.2,
+    "privacy__when_spent": "reuse",
+}
+
+
+def with_dvc(folder: Path) -> Checkout:
+    return make_project(folder / "checkout", folder / "state", **SETTINGS)
 
 
 def grow(project: Checkout, count: int = 30) -> None:
@@ -50,7 +58,11 @@ def released(project: Checkout) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def first_week(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    project = weekly(tmp_path_factory.mktemp("weekly"))
+    """A finished release of a project without git and DVC."""
+    folder = tmp_path_factory.mktemp("weekly")
+    project = Checkout(folder / "checkout", folder / "state")
+    with environment_of(project):
+        write_project(project.path, **SETTINGS)
     run_pipeline(project)
     return project
 
@@ -61,7 +73,7 @@ def own(first_week: Checkout, tmp_path: Path) -> Checkout:
 
 
 def test_dvc_reuses_a_release_and_runs_only_the_report_again(tmp_path: Path) -> None:
-    project = weekly(tmp_path)
+    project = with_dvc(tmp_path)
     project.repro()
     charges, files = project.charges(), released(project)
     assert len(charges) == RUN and card_of(project).renewal is None
@@ -184,10 +196,9 @@ def test_an_interrupted_run_is_finished_on_the_records_with_which_it_started(
 
 
 @pytest.mark.filterwarnings("default")  # DVC's
-def test_a_look_at_the_project_also_says_that_a_run_spends_nothing(own: Checkout) -> None:
-    from sugarbush.project.check import checked_budget
-
-    own.repro()  # DVC has seen the stages
-    grow(own)
-    with opened(own) as project:
-        assert "a run spends nothing" in checked_budget(project).text
+def test_a_look_at_the_project_also_says_that_a_run_spends_nothing(tmp_path: Path) -> None:
+    project = with_dvc(tmp_path)
+    project.repro()
+    grow(project)
+    with opened(project) as seen:
+        assert "a run spends nothing" in checked_budget(seen).text
