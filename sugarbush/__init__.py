@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sugarbush.api.evaluation import Evaluation as Evaluation
     from sugarbush.api.evaluation import evaluate as evaluate
     from sugarbush.api.ledgers import open_ledger as open_ledger
+    from sugarbush.api.ledgers import plan_weeks as plan_weeks
     from sugarbush.api.open_release import open_release as open_release
     from sugarbush.api.profile import Profile as Profile
     from sugarbush.api.profile import profile as profile
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from sugarbush.privacy.ledger import Ledger as Ledger
     from sugarbush.privacy.session import PrivacySession as PrivacySession
     from sugarbush.privacy.settings import PrivacySettings
+    from sugarbush.project.weeks import WeeklyPlan as WeeklyPlan
     from sugarbush.redactor.api import Redaction as Redaction
     from sugarbush.redactor.api import redact as redact
     from sugarbush.training.dpsgd.settings import FineTuning as FineTuning

@@ -268,11 +268,20 @@ def budget(
         float | None,
         typer.Option("--raise-cap", help="Raise the stored cap to this epsilon. This is recorded."),
     ] = None,
+    weeks: Annotated[
+        int | None,
+        typer.Option(help="Only show which epsilon each release of so many weeks may spend."),
+    ] = None,
 ) -> None:
     """Show the dataset's ledger, its path, and the budget that a run would spend."""
     from sugarbush.cli import budgets
 
     project = _changed_project(settings, assignments)
+    if weeks is not None:
+        if repair or undo_repair or raise_cap is not None:
+            raise ParamsError("--weeks only shows a plan. Give it without another option")
+        budgets.show_weeks(project, weeks, Console())
+        return
     if accept and not repair:
         raise ParamsError("--accept adds a charge during a repair. Add --repair")
     if repair:

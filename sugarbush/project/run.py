@@ -37,6 +37,7 @@ from sugarbush.release.folders import final_folder
 from sugarbush.release.own_charges import spending_of_release
 from sugarbush.report.card import CARD_FILE, read_card
 from sugarbush.report.downloads import texts_name
+from sugarbush.report.renewal import renewal_lines
 from sugarbush.run import error_report as entry_point
 from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
@@ -274,6 +275,8 @@ def _rows(project: Project) -> Iterator[tuple[str, str]]:
         for name, found in figures.methods.items():
             for row, use in enumerate(found.uses):
                 yield f"good for ({name})" if row == 0 else "", f"- {use}"
+    for row, line in enumerate(renewal_lines(card)):
+        yield "what is new" if row == 0 else "", f"- {line}"
     yield "release card", str(roots.published / "release_card.md")
     yield "report", str(roots.published / "index.html")
     yield "internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)"

@@ -211,12 +211,33 @@ class PublishedRelease(JsonFields):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CardRenewal(JsonFields):
+    """What is new in a release of a corpus that grows.
+
+    `learned` is the date of the last draw of this release. `reused` says why the last run drew
+    nothing from later records, and is None if it could. `previous` is the date of the last draw of
+    the release before, or None if there is none. `drawn_again` names the stages that drew since.
+    `new_texts` counts the texts of each method that the release before does not have. `draws_left`
+    is the number of further draws that the cap allows, and `next_draw` the earliest date of the
+    next one. Both are None if the settings have no schedule.
+    """
+
+    learned: str
+    reused: str | None
+    previous: str | None
+    drawn_again: tuple[str, ...]
+    new_texts: Mapping[str, int]
+    draws_left: int | None
+    next_draw: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Card(JsonFields):
     """The guarantee, the charges, the assumptions, and what is not covered.
 
     `publication` contains the settings `publication` by name, and None for what nobody stated.
     `public_figures` is None if nothing was measured. Only the card of a publication has
-    `published`.
+    `published`, and a first release has no `renewal`.
     """
 
     format: Literal["sugarbush release card 1"]
@@ -238,13 +259,15 @@ class Card(JsonFields):
     remarks: tuple[str, ...]
     made_by: MadeBy
     schema: CardSchema
+    renewal: CardRenewal | None = None
     published: PublishedRelease | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the card as plain values for JSON. An infinite epsilon is the text "infinity"."""
         values = super().to_json()
-        if self.published is None:
-            del values["published"]
+        for name in ("renewal", "published"):
+            if values[name] is None:
+                del values[name]
         return values
 
 
