@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sugarbush.data.category_rules import Implication
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import Rng
 from sugarbush.tables.aim import aim
-from sugarbush.tables.dp_table import DpTable
+from sugarbush.tables.dp_table import AttributeNames, DpTable
+from sugarbush.tables.graphical_model import model_megabytes
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
+from sugarbush.tables.structural_zeros import domain_with_rules, rows_that_obey
 from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles, measured_cliques
 
 MAX_CELLS: Final = 10_000  # largest marginal
 MAX_MODEL_MB: Final = 4.0  # in our measurements, a larger model was slower and not more accurate
+
+_RULES_MB: Final = MAX_MODEL_MB / 4  # the junction tree of all rules, without measured marginals
 
 
 def synthesize_table(
@@ -29,12 +34,14 @@ def synthesize_table(
     params: SynthesizeMetadataSettings,
     session: PrivacySession,
     rng: Rng,
+    rules: Sequence[Implication] = (),
 ) -> DpTable:
     """Synthesize a table that resembles the private table, over the schema's public domain.
 
     Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most
     `session.records_per_unit` records. One event is charged before the table is read. The
-    measurer's filter keeps every engine within this budget.
+    measurer's filter keeps every engine within this budget. Every row obeys the public `rules`,
+    which change no sensitivity and no charge (`sugarbush.tables.structural_zeros`).
     Shapes: `table` has one row of codes per record, with columns in the order of `schema_domain`.
     Raises ParamsError if the engine is not installed, or BudgetExceededError, before the charge.
     Source: docs/decisions/aim-in-gaussian-dp.md, and the module of each engine.
@@ -42,12 +49,21 @@ def synthesize_table(
     if params.engine is Engine.SMARTNOISE:
         require_smartnoise()
     charge = session.charge(GaussianDp(mu=mu))
-    measurer = MarginalMeasurer(
-        table, schema_domain, mu=mu, records_per_unit=session.records_per_unit
-    )
+
+    def fits(cliques: list[AttributeNames]) -> bool:
+        return model_megabytes(schema_domain, cliques) <= _RULES_MB
+
+    domain = domain_with_rules(schema_domain, rules, max_cells=MAX_CELLS, fits=fits)
+    measurer = MarginalMeasurer(table, domain, mu=mu, records_per_unit=session.records_per_unit)
     synthesis = run_engine(measurer, params)
+    rows = rows_that_obey(
+        draw_rows(synthesis, rng),
+        domain=domain,
+        rules=rules,
+        draw=lambda count: draw_rows(synthesis, rng, count=count),
+    )
     return DpTable(
-        rows=as_released_array(draw_rows(synthesis, rng), (charge,)),
+        rows=as_released_array(rows, (charge,)),
         record_count=Released(synthesis.record_count, (charge,)),
         measurements=synthesis.measurements,
         merged={name: rare.cells for name, rare in synthesis.rare.items()},
