@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from sugarbush.attributes.class_reader import SUMS_ALONE, ClassReader, choose_weights, combined
 from sugarbush.attributes.extract import by_keywords, without_section
 from sugarbush.attributes.released_values import states_value
+from sugarbush.attributes.rule_repair import Reading, obey_rules
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.class_sums import ClassSums
@@ -223,7 +224,7 @@ class LabelReader:
         n, schema = len(texts), self.schema
         codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
         confidence = np.full(codes.shape, np.nan)
-        attributes = []
+        attributes, readings = list[ReadAttribute](), list[Reading]()
         # once for all attributes that read the same section, and only if needed
         vectors = cache(lambda section: self._embedded(schema.texts_of(section, texts)))
         for column, attribute in enumerate(schema.attributes):
@@ -233,9 +234,9 @@ class LabelReader:
             guessed = quality is not None and not quality.is_above_chance
             if guessed and self.requests_tell:
                 read = None
-            labels = None if self.codes is None else self.codes[:, column]
-            examples = 0 if labels is None else len(_labelled(labels, attribute))
+            examples = self._example_count(column, attribute)
             if read is None:
+                readings.append(Reading())
                 codes[:, column] = requested[:, column]
                 open_texts = np.flatnonzero(requested[:, column] == UNREAD)
                 if len(open_texts) and (requested_codes >= 0).any():
@@ -276,6 +277,7 @@ class LabelReader:
             if counts is not None:  # no example teaches the value `other`
                 counts = np.append(counts[:-1], 0.0)
             codes[:, column] = in_proportion(likely, counts)
+            readings.append(Reading.of(likely, source, is_certain=quality is None))
             confidence[:, column] = likely[np.arange(n), codes[:, column]]
             if quality is None:  # a reader that finds nothing says `other`
                 confidence[codes[:, column] == len(attribute.domain) - 1, column] = np.nan
@@ -290,12 +292,16 @@ class LabelReader:
                     guessed=guessed,
                 )
             )
+        codes, confidence = obey_rules(codes, confidence, readings, schema=schema)
         return Labels(
             codes=codes,
             confidence=confidence,
             weights=raking_weights(codes, schema=schema, counts=self.counts),
             attributes=tuple(attributes),
         )
+
+    def _example_count(self, column: int, attribute: Attribute) -> int:
+        return 0 if self.codes is None else len(_labelled(self.codes[:, column], attribute))
 
     def _like_requested(
         self, requested: NDArray[np.int64], attribute: Attribute, vectors: NDArray[np.float32]

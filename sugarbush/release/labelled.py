@@ -18,7 +18,7 @@ BROKEN_RULE = "broken_rule"  # the name of the number of dropped texts in `usage
 
 
 def with_labels(final: FinalSet, reader: LabelReader) -> tuple[FinalSet, Labels]:
-    """Return the texts and their labels, without texts with numbers or dates that break a rule.
+    """Return the texts and their labels, without texts with values that break a rule.
 
     The labels of the other texts are read again, because labels depend on all texts. So a second
     call with the result drops nothing. The number of dropped texts is in `usage.problems`; it is a

@@ -6,18 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sugarbush.data.category_rules import Implication
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import Rng
 from sugarbush.tables.aim import aim
-from sugarbush.tables.dp_table import AttributeNames, DpTable
+from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.graphical_model import model_megabytes
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
-from sugarbush.tables.structural_zeros import domain_with_rules, rows_that_obey
+from sugarbush.tables.structural_zeros import TableDomain, domain_with_rules, rows_that_obey
 from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles, measured_cliques
 
 MAX_CELLS: Final = 10_000  # largest marginal
@@ -49,19 +52,10 @@ def synthesize_table(
     if params.engine is Engine.SMARTNOISE:
         require_smartnoise()
     charge = session.charge(GaussianDp(mu=mu))
-
-    def fits(cliques: list[AttributeNames]) -> bool:
-        return model_megabytes(schema_domain, cliques) <= _RULES_MB
-
-    domain = domain_with_rules(schema_domain, rules, max_cells=MAX_CELLS, fits=fits)
+    domain = restricted(schema_domain, rules)
     measurer = MarginalMeasurer(table, domain, mu=mu, records_per_unit=session.records_per_unit)
     synthesis = run_engine(measurer, params)
-    rows = rows_that_obey(
-        draw_rows(synthesis, rng),
-        domain=domain,
-        rules=rules,
-        draw=lambda count: draw_rows(synthesis, rng, count=count),
-    )
+    rows = drawn_within(synthesis, domain, rules, rng=rng)
     return DpTable(
         rows=as_released_array(rows, (charge,)),
         record_count=Released(synthesis.record_count, (charge,)),
@@ -70,6 +64,28 @@ def synthesize_table(
         cliques=measured_cliques(synthesis),
         engine=params.engine.value,
         mu_spent=math.sqrt(measurer.mu_squared_spent),
+    )
+
+
+def restricted(schema_domain: Mapping[str, int], rules: Sequence[Implication]) -> TableDomain:
+    """Return the domain of a table with the zeros of the rules that the model can contain."""
+    return domain_with_rules(
+        schema_domain,
+        rules,
+        max_cells=MAX_CELLS,
+        fits=lambda cliques: model_megabytes(schema_domain, cliques) <= _RULES_MB,
+    )
+
+
+def drawn_within(
+    synthesis: Synthesis, domain: TableDomain, rules: Sequence[Implication], *, rng: Rng
+) -> NDArray[np.int64]:
+    """Draw the rows of a table, which obey all rules."""
+    return rows_that_obey(
+        draw_rows(synthesis, rng),
+        domain=domain,
+        rules=rules,
+        draw=lambda count: draw_rows(synthesis, rng, count=count),
     )
 
 
