@@ -36,6 +36,7 @@ from sugarbush.attributes.extract import by_keywords, without_section
 from sugarbush.attributes.released_values import states_value
 from sugarbush.attributes.rule_repair import Reading, obey_rules
 from sugarbush.attributes.zero_shot import ZeroShotReader
+from sugarbush.data.mix import Mix
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.generators.interface import Embed
@@ -77,7 +78,8 @@ class ReadAttribute:
     these texts that have this value. Both shares are None if nothing verifies them: without a
     classifier, or if sums alone read. `guessed` is true if the classifier reads the donated
     examples no better than chance. `wrong` is true if the records show that its labels are wrong
-    (`report.true_labels`). Then no function publishes them as labels.
+    (`report.true_labels`). Then no function publishes them as labels. `chosen` is true if a mix
+    decides the shares of its labels. Then a model that learns them shows nothing about them.
     """
 
     name: str
@@ -88,6 +90,7 @@ class ReadAttribute:
     accuracy: float | None = None
     guessed: bool = False
     wrong: bool = False
+    chosen: bool = False
 
     @property
     def is_unverified(self) -> bool:
@@ -180,6 +183,7 @@ class LabelReader:
     whether a generator wrote the texts for the requests. If it is false, the classifier alone
     decides: the same examples chose the text and trained the classifier, so its agreement with the
     request is no evidence. `class_sums` are released sums of the records' embeddings by class.
+    With a `mix`, `counts` have its shares, and the weights undo it.
     """
 
     schema: Schema
@@ -191,6 +195,7 @@ class LabelReader:
     counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     requests_tell: bool = True
     class_sums: ClassSums | None = None
+    mix: Mix | None = None
 
     def with_sums(self, sums: ClassSums | None) -> LabelReader:
         """Return a reader that also learns from sums by class, if there are any."""
@@ -236,7 +241,7 @@ class LabelReader:
                 read = None
             examples = self._example_count(column, attribute)
             if read is None:
-                readings.append(Reading())
+                readings.append(Reading(is_open=requested[:, column] == UNREAD))
                 codes[:, column] = requested[:, column]
                 open_texts = np.flatnonzero(requested[:, column] == UNREAD)
                 if len(open_texts) and (requested_codes >= 0).any():
@@ -296,9 +301,25 @@ class LabelReader:
         return Labels(
             codes=codes,
             confidence=confidence,
-            weights=raking_weights(codes, schema=schema, counts=self.counts),
-            attributes=tuple(attributes),
+            weights=self._weights(codes),
+            attributes=self._with_chosen(attributes, codes),
         )
+
+    def _with_chosen(
+        self, attributes: Sequence[ReadAttribute], codes: NDArray[np.int64]
+    ) -> tuple[ReadAttribute, ...]:
+        """Mark the attributes of a mix, and those of which it leaves one value alone."""
+        if self.mix is None:
+            return tuple(attributes)
+        return tuple(
+            replace(each, chosen=place in self.mix.columns or len(np.unique(codes[:, place])) == 1)
+            for place, each in enumerate(attributes)
+        )
+
+    def _weights(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
+        if self.mix is not None:
+            return self.mix.weights(codes)
+        return raking_weights(codes, schema=self.schema, counts=self.counts)
 
     def _example_count(self, column: int, attribute: Attribute) -> int:
         return 0 if self.codes is None else len(_labelled(self.codes[:, column], attribute))

@@ -32,12 +32,13 @@ class Reading:
 
     `likely` (n, values) are the probabilities of a classifier. If `is_certain`, the texts contain
     the values, except that a reader which `misses` values says `other` where it found nothing.
-    Without both, nothing but a request tells the values.
+    Without both, nothing but a request tells the values; `is_open` (n,) are the texts without one.
     """
 
     likely: Floats | None = None
     is_certain: bool = False
     misses: bool = False
+    is_open: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, likely: Floats, source: str, *, is_certain: bool) -> Reading:
@@ -56,6 +57,7 @@ def obey_rules(
     if not schema.category_rules:
         return codes, confidence
     changed, confidence = _changed(codes, readings, schema), confidence.copy()
+    _fill(changed, schema)
     for place, reading in enumerate(readings):
         rows = np.flatnonzero(changed[:, place] != codes[:, place])
         sure = np.full(len(rows), np.nan)
@@ -63,6 +65,17 @@ def obey_rules(
             sure = reading.likely[rows, changed[rows, place]]
         confidence[rows, place] = sure
     return changed, confidence
+
+
+def _fill(codes: Codes, schema: Schema) -> None:
+    """Give an attribute without a value the only one that a rule allows."""
+    columns = dict(zip(schema.names, codes.T, strict=True))
+    for rule in schema.category_rules:
+        for name, only in rule.then.items():
+            if len(only) == 1 and (is_open := columns[name] < 0).any():
+                other = min(only) - 1 if min(only) else min(only) + 1
+                tried = {**columns, name: np.where(is_open, other, columns[name])}
+                columns[name][is_open & rule.broken(tried)] = min(only)
 
 
 def _changed(codes: Codes, readings: Sequence[Reading], schema: Schema) -> Codes:
@@ -96,6 +109,8 @@ def _gains(codes: Codes, reading: Reading, *, size: int) -> Floats:
             gains[codes == size - 1] = np.log(_UNSEEN / size)
     else:
         gains = np.full((len(codes), size), np.log(_DOUBT / size))
+        if reading.is_open is not None:
+            gains[reading.is_open] = np.log(1 / size)
     gains[codes < 0] = -np.inf
     gains[rows, codes] = -np.inf
     return np.asarray(gains)

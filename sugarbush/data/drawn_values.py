@@ -95,7 +95,9 @@ def _drawn(schema: Schema, codes: NDArray[np.int64], kept: Floats, shares: Float
 def _hopeless(schema: Schema, codes: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return the rows (n,) in which no numbers and dates obey the rules."""
     different, of_row = np.unique(codes, axis=0, return_inverse=True)
-    hopeless = np.array([_is_hopeless(schema, tuple(row)) for row in different.tolist()])
+    hopeless = np.array(
+        [_is_hopeless(schema, tuple(row)) for row in different.tolist()], dtype=bool
+    )
     return hopeless[np.ravel(of_row)] | broken_categories(schema, codes)
 
 

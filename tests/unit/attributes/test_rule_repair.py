@@ -62,6 +62,13 @@ def test_what_a_text_contains_does_not_change() -> None:
     assert changed[2].tolist() == [1, 2, 1], "one change is not enough"
 
 
+def test_a_value_that_no_request_named_changes_first_and_is_filled_in() -> None:
+    codes = np.array([[0, 0, 0], [0, -1, 0], [1, 0, -1], [1, -1, 0], [2, -1, -1]])
+    readings = (Reading(), Reading(is_open=np.array([True, True, False, True, True])), Reading())
+    changed, _ = obey_rules(codes, np.ones(codes.shape), readings, schema=SCHEMA)
+    assert changed.tolist() == [[0, 2, 0], [0, 2, 0], [1, 0, 0], [1, -1, 0], [2, -1, -1]]
+
+
 def reader_of(schema: Schema) -> LabelReader:
     return LabelReader(schema=schema, embed=lambda texts: np.ones((len(texts), 2), np.float32))
 
