@@ -35,31 +35,88 @@ Shares = Mapping[str, Mapping[str, float]]
 _MOST_CELLS: Final = 10_000
 _ROUNDS: Final = 500
 _CLOSE: Final = 1e-9
+_LEAST: Final = 1e-6  # a smaller joint share is 0
 _NOT_SEEN: Final = 1e-3  # records in all cells that the DP table lacks, as a share of its records
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes:
+    """The classes of one attribute: one for each value that the mix names, and one for the rest.
+
+    `of_code` (values + 1,) is the class of each code, or -1 for a value that the mix leaves out and
+    for an open value (the last entry). `goals` are the shares of the classes, with the sum 1.
+    `fallback` are codes of the classes.
+    """
+
+    column: int
+    of_code: Codes
+    goals: Floats
+    fallback: Codes
+
+    def in_shares(self, counts: NDArray[Any], shares: Floats) -> Floats:
+        """Return the shares (values,) of all values, if the classes have `shares`. The values of a
+        class are in proportion to `counts` (values,)."""
+        positive = np.maximum(counts.astype(np.float64), 0.0)
+        found = np.zeros(len(positive))
+        for number, share in enumerate(shares.tolist()):
+            is_in = self.of_code[:-1] == number
+            own = np.where(is_in, positive, 0.0)
+            if not own.any():
+                own[self.fallback[number]] = 1.0
+            found += share * own / own.sum()
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
     """The chosen shares (k,) of k cells (k, m), and their DP shares (k,).
 
-    A cell is a combination of values of the m attributes with the columns `columns` of the codes.
-    `shares` has the sum 1; the sum of `dp_shares` is at most 1.
+    A cell is a combination of classes of m attributes. `shares` has the sum 1; the sum of
+    `dp_shares` is at most 1.
     """
 
-    columns: tuple[int, ...]
+    attributes: tuple[Classes, ...]
     cells: Codes
     shares: Floats
     dp_shares: Floats
 
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns of the attributes in the codes."""
+        return tuple(each.column for each in self.attributes)
+
     def cell_of(self, codes: Codes) -> Codes:
         """Return the number of the cell of each row (n, d), or -1 if its share is 0."""
         numbers = {tuple(cell): number for number, cell in enumerate(self.cells.tolist())}
-        rows = codes[:, list(self.columns)].tolist()
-        return np.array([numbers.get(tuple(row), -1) for row in rows], dtype=np.int64)
+        classes = np.stack([each.of_code[codes[:, each.column]] for each in self.attributes], 1)
+        return np.array([numbers.get(tuple(row), -1) for row in classes.tolist()], dtype=np.int64)
 
     def with_shares(self, shares: Floats) -> Mix:
         """Return the mix with other shares of the same cells, in proportion to `shares`."""
         return replace(self, shares=np.asarray(shares / shares.sum()))
+
+    def reachable(self, counts: Codes) -> Mix:
+        """Return the mix with the joint shares that the most of `counts` (k,) texts can have.
+
+        The shares of each attribute are the same. With one attribute, nothing changes. If no text
+        can be released, the mix is returned as it is.
+        """
+        from scipy.optimize import linprog  # slow
+
+        rows = [
+            np.append(self.cells[:, place] == number, -share)
+            for place, each in enumerate(self.attributes)
+            for number, share in enumerate(each.goals.tolist())
+        ]
+        found = linprog(
+            np.append(np.zeros(len(self.cells)), -1.0),
+            A_eq=np.array(rows, dtype=np.float64),
+            b_eq=np.zeros(len(rows)),
+            bounds=[*((0, count) for count in counts.tolist()), (0, None)],
+        )
+        if not found.success or found.x[-1] < 1:
+            return self
+        return self.with_shares(np.maximum(found.x[:-1], 0.0))
 
     def weights(self, codes: Codes) -> Floats:
         """Return weights (n,) of mean 1, with which the cells have their DP shares.
@@ -94,12 +151,12 @@ class Mix:
         own = rows[self.cell_of(rows) == cell]
         if len(own := own[possible_rows(schema, own)]):
             return own
-        changed = rows.copy()
-        changed[:, list(self.columns)] = self.cells[cell]
+        changed, fixed = rows.copy(), dict[str, int]()
+        for each, number in zip(self.attributes, self.cells[cell].tolist(), strict=True):
+            is_in = each.of_code[changed[:, each.column]] == number
+            changed[~is_in, each.column] = fixed[schema.names[each.column]] = each.fallback[number]
         if len(kept := changed[possible_rows(schema, changed)]):
             return kept
-        fixed = {schema.names[c]: int(v) for c, v in zip(self.columns, self.cells[cell].tolist(),
-                                                         strict=True)}  # fmt: skip
         for name, code in (row_that_obeys(schema.category_rules, row=fixed) or {}).items():
             changed[:, schema.names.index(name)] = code
         return changed
@@ -116,35 +173,59 @@ def mix_of(shares: Shares, schema: Schema, *, counts: Codes) -> Mix:
     `counts` has one axis per attribute of `shares`. Joint shares have the dependences of the
     counts (iterative proportional fitting; Deming and Stephan 1940).
     """
-    names = tuple(shares)
-    allowed = _allowed(names, schema)
     positive = np.maximum(counts.astype(np.float64), 0.0)
-    dp_shares = positive / max(positive.sum(), 1.0)
+    attributes = tuple(
+        _classes(name, of_values, schema, counts=_sum_to(positive, axis))
+        for axis, (name, of_values) in enumerate(shares.items())
+    )
+    in_classes, allowed = positive, _allowed(tuple(shares), schema)
+    for axis, each in enumerate(attributes):
+        in_classes = _merged(in_classes, each, axis)
+        allowed = _merged(allowed.astype(np.float64), each, axis) > 0
+    dp_shares = in_classes / max(positive.sum(), 1.0)
     joint = np.where(allowed, dp_shares + _NOT_SEEN / allowed.sum(), 0.0)
-    goals = [_goals(name, shares[name], schema) for name in names]
-    for _ in range(_ROUNDS if len(names) > 1 else 1):
-        for axis, (listed, rest) in enumerate(goals):
-            joint *= _factors(joint, axis, listed, rest)
-    joint[joint < 1e-6] = 0.0
-    joint /= joint.sum()
-    places = np.argwhere(joint > 0)
+    for _ in range(_ROUNDS if len(attributes) > 1 else 1):
+        for axis, each in enumerate(attributes):
+            factors = each.goals / np.maximum(_sum_to(joint, axis), 1e-300)
+            joint *= factors.reshape([-1 if a == axis else 1 for a in range(joint.ndim)])
+    joint[joint < _LEAST] = 0.0
     chosen = joint > 0
     return Mix(
-        columns=tuple(schema.names.index(name) for name in names),
-        cells=places.astype(np.int64),
-        shares=joint[chosen],
+        attributes=attributes,
+        cells=np.argwhere(chosen).astype(np.int64),
+        shares=joint[chosen] / joint.sum(),
         dp_shares=dp_shares[chosen],
     )
 
 
-def _factors(joint: Floats, axis: int, listed: Mapping[int, float], rest: float) -> Floats:
-    """Return factors for an axis: listed values get their share, and all others together `rest`."""
-    now = joint.sum(axis=tuple(a for a in range(joint.ndim) if a != axis))
-    is_listed = np.isin(np.arange(len(now)), list(listed))
-    factors = np.full(len(now), rest / max(float(now[~is_listed].sum()), 1e-300))
-    for code, share in listed.items():
-        factors[code] = share / max(float(now[code]), 1e-300)
-    return factors.reshape([-1 if a == axis else 1 for a in range(joint.ndim)])
+def _classes(
+    name: str, of_values: Mapping[str, float], schema: Schema, *, counts: Floats
+) -> Classes:
+    listed, rest = _goals(name, of_values, schema)
+    size = len(schema.attribute(name).domain)
+    of_code = np.full(size + 1, len(listed) if rest else -1, dtype=np.int64)
+    of_code[list(listed)], of_code[-1] = np.arange(len(listed)), -1
+    others = np.flatnonzero(of_code[:-1] == len(listed))
+    most = [int(others[np.argmax(counts[others])])] if rest else []
+    return Classes(
+        column=schema.names.index(name),
+        of_code=of_code,
+        goals=np.array([*listed.values(), *([rest] if rest else [])]),
+        fallback=np.array([*listed, *most], dtype=np.int64),
+    )
+
+
+def _merged(values: Floats, classes: Classes, axis: int) -> Floats:
+    """Add up the values of each class along an axis. Values that are left out are dropped."""
+    moved = np.moveaxis(values, axis, 0)
+    summed = np.zeros((len(classes.goals), *moved.shape[1:]))
+    is_in = classes.of_code[:-1] >= 0
+    np.add.at(summed, classes.of_code[:-1][is_in], moved[is_in])
+    return np.moveaxis(summed, 0, axis)
+
+
+def _sum_to(values: Floats, axis: int) -> Floats:
+    return np.asarray(values.sum(axis=tuple(a for a in range(values.ndim) if a != axis)))
 
 
 def require_mix(shares: Shares, schema: Schema) -> None:

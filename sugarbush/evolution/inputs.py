@@ -133,12 +133,10 @@ class MetadataRelease:
                 counts[name] = np.bincount(
                     codes[has_value], weights=weights[has_value], minlength=schema.domain[name]
                 )
-        for place, column in enumerate(mix.columns):
-            name = schema.names[column]
-            shares = np.bincount(
-                mix.cells[:, place], weights=mix.shares, minlength=schema.domain[name]
-            )
-            counts[name] = shares * max(self.count or 0.0, 1.0)
+        for place, each in enumerate(mix.attributes):
+            name = schema.names[each.column]
+            shares = np.bincount(mix.cells[:, place], weights=mix.shares, minlength=len(each.goals))
+            counts[name] = each.in_shares(counts[name], shares) * max(self.count or 0.0, 1.0)
         return counts
 
 

@@ -431,6 +431,11 @@ class PartsMethod(OneStageMethod):
             short = quotas - have
             if not short.any():
                 break
+        if short.any():
+            counts = counts_of_cells(self._cells_of(texts, inputs, mix), len(quotas))
+            shares = mix.reachable(counts).shares
+            quotas = np.minimum(apportion(shares, total=count), counts)
+            chosen, _ = self._chosen_in_cells(texts, lineage, inputs, mix, quotas)
         if len(chosen) < count:
             inputs.tools.report(
                 f"enlarge@{self.name}: the mix needs {count:,} texts, but the generator wrote only "

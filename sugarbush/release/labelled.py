@@ -54,17 +54,19 @@ def within_mix(labels: Labels, reader: LabelReader) -> NDArray[np.intp]:
     assert mix is not None
     cells = mix.cell_of(labels.codes)
     counts = counts_of_cells(cells, len(mix.cells))
-    most = float(np.min((counts + 1) / mix.shares))
+    mix = mix.reachable(counts)
+    needed = mix.shares > 0
+    most = float(np.min((counts[needed] + 1) / mix.shares[needed]))
     for size in range(min(int(most), int(counts.sum())), 0, -1):
         quotas = apportion(mix.shares, total=size)
         if (quotas <= counts).all():
             rows = [np.flatnonzero(cells == cell)[:quota] for cell, quota in enumerate(quotas)]
             return np.sort(np.concatenate(rows))
-    least = int(np.argmin(counts / mix.shares))
-    attributes = [reader.schema.attributes[column] for column in mix.columns]
+    cell = mix.cells[int(np.argmin(counts / np.maximum(mix.shares, 1e-12)))].tolist()
     named = ", ".join(
-        f"{attribute.name}: {attribute.domain[code]}"
-        for attribute, code in zip(attributes, mix.cells[least].tolist(), strict=True)
+        f"{attribute.name}: {attribute.domain[each.fallback[number]]}"
+        for each, number in zip(mix.attributes, cell, strict=True)
+        for attribute in [reader.schema.attributes[each.column]]
     )
     raise GeneratorError(
         f"release.mix: no text of the release has {named}, so its share cannot be reached. Use "

@@ -41,31 +41,47 @@ def mix(rows: np.ndarray[Any, Any], own: Schema, **shares: dict[str, float]) -> 
     return made
 
 
-def margin(made: Mix, place: int, size: int) -> list[float]:
-    counts = np.bincount(made.cells[:, place], weights=made.shares, minlength=size)
-    return [round(float(share), 3) for share in counts]
+def margin(made: Mix, own: Schema, place: int, *, rows: Any, count: int = 2000) -> list[float]:
+    """Return the shares of the values of an attribute in requests."""
+    targets = targets_by_mix(count, rows, own, mix=made, rng=public_rng(1))
+    size = list(own.domain.values())[place]
+    return [float(n) / count for n in np.bincount(targets.codes[:, place], minlength=size)]
 
 
 def test_listed_shares_hold_and_the_rest_is_as_in_the_table() -> None:
     rows, own = table(), schema()
     shares = np.bincount(rows[:, 0], minlength=4) / len(rows)
-    assert margin(mix(rows, own, product={"editor": 0.5, "server": 0.5}), 0, 4) == [0.5, 0.5, 0, 0]
-    rare = margin(mix(rows, own, product={"app": 0.4}), 0, 4)
+    balanced = mix(rows, own, product={"editor": 0.5, "server": 0.5})
+    assert margin(balanced, own, 0, rows=rows) == [0.5, 0.5, 0, 0]
+    rare = margin(mix(rows, own, product={"app": 0.4}), own, 0, rows=rows)
     others = np.delete(shares, 2) / (1 - shares[2]) * 0.6
     assert rare[2] == 0.4
-    np.testing.assert_allclose(np.delete(rare, 2), others, atol=2e-3)
-    without = margin(mix(rows, own, product={"editor": 0}), 0, 4)
-    assert without[0] == 0 and sum(without) == pytest.approx(1)
-    assert margin(mix(rows, own, year={"2026": 1}), 0, 3) == [0, 1, 0]
+    np.testing.assert_allclose(np.delete(rare, 2), others, atol=5e-3)
+    without = margin(mix(rows, own, product={"editor": 0}), own, 0, rows=rows)
+    assert without[0] == 0 and sum(without) == 1
+    assert margin(mix(rows, own, year={"2026": 1}), own, 1, rows=rows) == [0, 1, 0]
 
 
 def test_joint_shares_have_both_margins_and_obey_the_rules() -> None:
     own = schema(RULE)
     shares = {"product": {"editor": 0.5, "server": 0.3}, "year": {"2025": 0.5}}
     require_mix(shares, own)
-    made = mix(table(), own, **shares)
-    assert margin(made, 0, 4)[:2] == [0.5, 0.3] and margin(made, 1, 3)[0] == 0.5
-    assert not ((made.cells[:, 0] == 1) & (made.cells[:, 1] != 1)).any()
+    rows = table()
+    made = mix(rows, own, **shares)
+    np.testing.assert_allclose(margin(made, own, 0, rows=rows)[:2], [0.5, 0.3], atol=1e-3)
+    np.testing.assert_allclose(margin(made, own, 1, rows=rows)[0], 0.5, atol=1e-3)
+    codes = targets_by_mix(500, rows, own, mix=made, rng=public_rng(1)).codes
+    assert not ((codes[:, 0] == 1) & (codes[:, 1] != 1)).any()
+
+
+def test_joint_shares_give_way_to_the_texts_that_exist() -> None:
+    own, rows = schema(), table()
+    made = mix(rows, own, product={"editor": 0.5, "server": 0.5}, year={"2025": 0.5, "2026": 0.5})
+    assert made.cells.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    reached = made.reachable(np.array([50, 0, 3, 70]))
+    np.testing.assert_allclose(reached.shares, [0.5, 0, 0, 0.5])
+    one = mix(rows, own, product={"app": 0.5})
+    np.testing.assert_allclose(one.reachable(np.array([3, 99])).shares, [0.5, 0.5])
 
 
 @given(st.lists(st.floats(0.05, 1), min_size=3, max_size=3), st.integers(1, 300))
@@ -148,5 +164,6 @@ def test_pages_say_that_shares_are_chosen() -> None:
 def test_the_counts_of_a_label_alone_make_a_mix() -> None:
     own = schema()
     made = mix_of({"product": {"app": 0.5}}, own, counts=np.array([60, 40, -3, 0]))
-    assert margin(made, 0, 4)[2] == 0.5
-    np.testing.assert_allclose(made.dp_shares[:2], [0.6, 0.4])
+    assert made.shares.tolist() == [0.5, 0.5] and made.dp_shares.tolist() == [0, 1]
+    metadata = MetadataRelease(labels=np.array([60, 40, -3, 0]), label="product")
+    np.testing.assert_allclose(metadata.mixed_counts(own, made)["product"], [29.1, 19.4, 48.5, 0])
