@@ -33,8 +33,7 @@ class ReleaseSettings(Section):
     accept_if: dict[str, str] = Field(default_factory=dict)
     """Conditions on public figures, such as {coverage: ">= 0.8"}; else the release is refused."""
     mix: dict[str, dict[str, NotNegative]] = Field(default_factory=dict)
-    """Chosen shares of values, such as {product: {editor: 0.5, server: 0.5}}; below 1: the rest as
-    in the DP table."""
+    """Chosen shares of values, such as {product: {app: 0.3}}; the rest follows the DP table."""
 
     @field_validator("mix", mode="before")
     @classmethod
