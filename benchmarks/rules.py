@@ -1,7 +1,7 @@
 """Measures what rules between values do to the error of the DP table.
 
-    python -m benchmarks.rules airline_tweets.parquet research/settings/airline_tweets.schema.yaml \\
-        --rule '{if: {sentiment: {not: negative}}, then: {negative_reason: none}}' --seeds 10
+    python -m benchmarks.rules airline_tweets.parquet airline_tweets.schema.yaml \\
+        --rule "{if: {sentiment: {not: negative}}, then: {negative_reason: none}}" --seeds 10
 
 Each run draws the DP table of all records with the rules, and one without. TVD2 is the mean total
 variation over all pairs of attributes between the private and the DP table, and "pair" the one over

@@ -164,7 +164,7 @@ class Mix:
 
 def counts_of_cells(cells: Codes, size: int) -> Codes:
     """Return how many of the texts (n,) are in each of `size` cells; -1 is outside all cells."""
-    return np.bincount(cells[cells >= 0], minlength=size).astype(np.int64)
+    return np.asarray(np.bincount(cells[cells >= 0], minlength=size), dtype=np.int64)
 
 
 def mix_of(shares: Shares, schema: Schema, *, counts: Codes) -> Mix:
