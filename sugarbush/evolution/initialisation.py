@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.drawn_values import broken_categories
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, Population
@@ -39,7 +40,8 @@ def first_requests(
 
     Each request has the donated examples that are nearest to its target. With `example_sets`, it
     has the nearest of this number of sets, which `run_seed` draws, so that the prompts of a run
-    share their beginning. Raises ParamsError if the donated examples for the prompt are missing.
+    share their beginning. An example shows no values if they break a rule. Raises
+    ParamsError if the donated examples for the prompt are missing.
     """
     if prompts.shows_examples and (donated is None or not donated.texts):
         raise ParamsError(
@@ -61,7 +63,11 @@ def first_requests(
             indices = choose_examples(targets.codes, codes, k=k, rng=near)
         example_texts = [tuple(donated.texts[i] for i in row) for row in indices]
         if shows_metadata:
-            of_each = [_attributes(row, schema) for row in donated.codes]
+            broken = broken_categories(schema, donated.codes)
+            of_each = [
+                () if breaks else _attributes(row, schema)
+                for row, breaks in zip(donated.codes, broken.tolist(), strict=True)
+            ]
             attributes_of_examples = [tuple(of_each[i] for i in row) for row in indices]
     shape = schema.shape
     samples = [seed_of(seed, "first", i) >> 1 for i in range(len(targets.labels))]

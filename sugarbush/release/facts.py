@@ -15,9 +15,11 @@ from urllib.parse import urlsplit
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.formats.names import formats_for
+from sugarbush.data.mix import mix_sentence
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import FRAME, PrepareSettings
 from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.starts import TABLE
 from sugarbush.generators.interface import GeneratorFacts
@@ -87,6 +89,9 @@ class FactSettings(Protocol):
 
     @property
     def chosen(self) -> tuple[Method, ...]: ...
+
+    @property
+    def release(self) -> ReleaseSettings: ...
 
     @property
     def released(self) -> tuple[Method, ...]: ...
@@ -162,6 +167,7 @@ def release_facts(
         other_packages=_packages_with_private_texts(settings),
         texts=contents.texts,
         remarks=_distinct(
+            *([mix_sentence(settings.release.mix)] if settings.release.mix else ()),
             *_remarks(
                 (*released, *contents.earlier), schema, has_table=contents.engine is not None
             ),
@@ -246,6 +252,7 @@ def _shown_settings(settings: FactSettings) -> dict[str, Any]:
         "metadata_share": settings.privacy.metadata_share,
         "engine": settings.synthesize_metadata.engine.value,
         "methods": {method.name: dict(method.facts.card_settings) for method in settings.released},
+        **({"mix": settings.release.mix} if settings.release.mix else {}),
     }
     generator = settings.generator.chosen
     asks = any(method.facts.asks_generator for method in settings.released)

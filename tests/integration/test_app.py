@@ -728,6 +728,28 @@ def test_a_profile_writes_the_schema_and_its_page(server: AppServer) -> None:
     assert page_of(server, "files/public/profile.html").status == 200
 
 
+def test_rules_and_chosen_shares_are_checked_together_and_saved(server: AppServer) -> None:
+    base = make_project(server)
+    mood = "- {name: mood, column: mood, values: [good, bad]}\n"
+    rule = "rules: [{if: {product: lamp}, then: {mood: good}}]\n"
+    fields: dict[str, str | list[str]] = {"schema": rule + SCHEMA + mood}
+    schema = base / "data" / "public" / "schema.yaml"
+    before = schema.read_text()
+    for mix, message in (
+        ("{product: {lamp: 1}, mood: {bad: 0.5}}", "no rows can have all of these shares"),
+        ("{product: {lamps: 1}}", "is no value"),
+        ("{product: {lamp: 2}}", "above 1"),
+        ("{product: {lamp: 1", "is not YAML"),
+    ):
+        assert message in submit(server, "schema", fields | {"release.mix": mix}).text
+        assert schema.read_text() == before
+    for mix in ("{product: {lamp: 0.5, chair: 0.5}}", "{mood: {bad: 0.3}}", ""):
+        assert submit(server, "schema", fields | {"release.mix": mix}).status == 303
+        assert server.app.project().settings.release.mix == (yaml.safe_load(mix) or {})
+        assert not mix or yaml.safe_load(mix).popitem()[0] in page_of(server, "schema").text
+    assert len(server.app.project().schema.category_rules) == 1
+
+
 needs_chromium = pytest.mark.skipif(chromium() is None, reason="no Chromium")
 
 
