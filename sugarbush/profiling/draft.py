@@ -23,7 +23,6 @@ from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.data.lengths import NOISY_SHARES
 from sugarbush.data.quantities import Kind, number_of_edge, number_text
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
-from sugarbush.data.shapes.conversation import TURNS
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import WORDS_OF
 from sugarbush.languages import ENGLISH, language_code
@@ -160,8 +159,7 @@ def lengths_of_sections(form: TextForm, profile: ReleasedProfile) -> dict[str, t
     for measure in shape.measures:
         may_be_empty = measure.removeprefix(WORDS_OF) in form.optional
         least = 0 if may_be_empty or form.json_schema is not None else 1
-        most = math.inf if form.conversation is None else form.conversation.max_turns
-        limit = most if measure == TURNS else math.inf
+        limit = shape.limits.get(measure, math.inf)
         quantiles = profile.quantiles(measure, NOISY_SHARES)
         counts = [min(max(least, round(count)), limit) for count in quantiles]
         if counts:

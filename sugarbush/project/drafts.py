@@ -125,10 +125,13 @@ def donated_examples(
     path = find_input(base, settings.donated or "")
     shape = OneText(settings.text_column) if form is None else form.shape
     rows, texts = [], []
-    for row in read_rows(path, setting=SETTING, wanted=shape.columns, all_columns=True):
+    read = read_rows(path, setting=SETTING, wanted=shape.columns, all_columns=True)
+    for row in shape.grouped(read):
         if form is None and not str(row.fields.get(settings.text_column) or "").strip():
             continue
         try:
+            if row.problem:
+                raise ShapeError(row.problem)
             texts.append(shape.text_of(row.fields))
         except ShapeError as error:
             raise InputError(f"{path}, row {row.number}: {error} (setting {SETTING})") from None

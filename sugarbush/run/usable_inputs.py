@@ -17,6 +17,7 @@ from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
 from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.unit import Unit
 from sugarbush.run import cluster, observers
 from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
@@ -69,9 +70,28 @@ def require_usable_inputs(settings: ProjectSettings, schema: Schema, *, source: 
     `source` names the schema in the message.
     Raises InputError if a text or an attribute contains a private column.
     """
+    require_histories(settings, schema)
     refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
     require_edited_schema(settings, schema, source=source)
     require_generator_for_texts(settings)
+
+
+def require_histories(settings: ProjectSettings, schema: Schema) -> None:
+    """Raise ParamsError if the schema declares histories, and the settings do not make each user
+    one record."""
+    form = None if schema.text is None else schema.text.history
+    if form is None:
+        return
+    if settings.privacy.unit is not Unit.USER or settings.prepare.user_column != form.person:
+        raise ParamsError(
+            "the schema declares histories (text.history), so the unit is the person. Set "
+            f"privacy.unit: user and prepare.user_column: {form.person} (text.history.person)"
+        )
+    if settings.privacy.records_per_user != 1:
+        raise ParamsError(
+            "privacy.records_per_user: a history is one record of its user, so set it to 1. "
+            "text.history.most of the schema limits the records in a history"
+        )
 
 
 def require_usable_project(project: Project) -> None:

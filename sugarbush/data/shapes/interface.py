@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.lengths import length_at
@@ -12,6 +12,8 @@ from sugarbush.randomness import public_rng
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sugarbush.data.formats.rows import Row
 
 Span = tuple[int, int]
 Lengths = tuple[tuple[str, int], ...]  # names of `Shape.measures` with numbers
@@ -77,6 +79,15 @@ class Shape(ABC):
         """The columns with free text. No attribute may have the name of one of them."""
         return frozenset(self.columns)
 
+    @property
+    def groups_rows(self) -> bool:
+        """Whether several rows of a file are one record."""
+        return False
+
+    def grouped(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield a row for each record."""
+        return iter(rows)
+
     @abstractmethod
     def text_of(self, fields: Mapping[str, Any]) -> str:
         """Return the canonical text of a row. Raises ShapeError."""
@@ -108,6 +119,11 @@ class Shape(ABC):
         """Return whether a canonical text contains the values of a column of an attribute."""
         return False
 
+    def is_computed(self, column: str) -> bool:
+        """Return whether no file needs a column of an attribute, because a record gives its
+        value."""
+        return self.is_inside(column)
+
     @property
     @abstractmethod
     def sections(self) -> tuple[str, ...]:
@@ -133,6 +149,11 @@ class Shape(ABC):
         """Return whether a canonical text contradicts itself."""
         return False
 
+    def embedded(self, text: str) -> tuple[str, ...]:
+        """Return the texts that an encoder reads for a canonical text. Its vector is their mean, and
+        a function of this text alone."""
+        return (text,)
+
     @property
     def measures(self) -> tuple[str, ...]:
         """The public names of the lengths that describe a text of this shape."""
@@ -147,6 +168,15 @@ class Shape(ABC):
     def requested(self) -> Mapping[str, tuple[int, ...]]:
         """The public quantiles of the lengths that prompts request, for some of `measures`."""
         return {}
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """The largest number that a text may have, for some of `measures`."""
+        return {}
+
+    def lengths_for(self, drawn: Lengths, values: Mapping[str, float]) -> Lengths:
+        """Return drawn lengths as they fit the requested numbers of attributes, by column."""
+        return drawn
 
     def draw_lengths(self, seed: int) -> Lengths:
         """Draw a length of each measure from the requested numbers, with public randomness."""
