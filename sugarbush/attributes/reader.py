@@ -38,6 +38,7 @@ from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.generators.interface import Embed
+from sugarbush.randomness import hash_share
 from sugarbush.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -160,6 +161,14 @@ def is_in_record(attribute: Attribute, schema: Schema) -> bool:
     return schema.shape is not None and column is not None and schema.shape.is_inside(column)
 
 
+def is_drawn(attribute: Attribute, schema: Schema) -> bool:
+    """Return whether no text has the value of an attribute, and the release draws it."""
+    column = attribute.column
+    if schema.shape is None or column is None or schema.shape.is_inside(column):
+        return False
+    return schema.shape.is_computed(column)
+
+
 def codes_in_records(
     attribute: Attribute, schema: Schema, texts: Sequence[str]
 ) -> NDArray[np.int64]:
@@ -228,6 +237,13 @@ class LabelReader:
         vectors = cache(lambda section: self._embedded(schema.texts_of(section, texts)))
         for column, attribute in enumerate(schema.attributes):
             requested_codes = _requested_codes(requested[:, column], attribute)
+            if is_drawn(attribute, schema):
+                codes[:, column] = self._drawn(requested[:, column], attribute, texts)
+                drawn_by = int((requested_codes >= 0).sum())
+                attributes.append(
+                    ReadAttribute(name=attribute.name, source="record", requested=drawn_by)
+                )
+                continue
             read = self._probabilities(column, attribute, texts, vectors)
             quality = None if read is None else read[2]
             guessed = quality is not None and not quality.is_above_chance
@@ -296,6 +312,23 @@ class LabelReader:
             weights=raking_weights(codes, schema=schema, counts=self.counts),
             attributes=tuple(attributes),
         )
+
+    def _drawn(
+        self, requested: NDArray[np.int64], attribute: Attribute, texts: Sequence[str]
+    ) -> NDArray[np.int64]:
+        """Return the codes of values that the release draws, such as the gap between the records of
+        a history: the requested one, else one in proportion to the DP counts. A history of one
+        record has none.
+        """
+        bucket, counts, shape = len(attribute.domain) - 1, self._counts(attribute), self.schema.shape
+        assert shape is not None
+        codes = requested.copy()
+        shares = np.zeros(1) if counts is None else np.maximum(counts[:-1], 0.0)
+        for place in np.flatnonzero((codes == UNREAD) | (codes == bucket)) if shares.any() else ():
+            share = hash_share(f"{attribute.name}\x1f{texts[place]}")
+            codes[place] = np.searchsorted(shares.cumsum() / shares.sum(), share, side="right")
+        codes[[len(shape.embedded(text)) < 2 for text in texts]] = bucket
+        return codes
 
     def _like_requested(
         self, requested: NDArray[np.int64], attribute: Attribute, vectors: NDArray[np.float32]
