@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from sugarbush.attributes.draft import (
     attribute_name,
+    attributes_of_history,
     attributes_of_record,
     descriptions_comment,
     free_word,
@@ -133,6 +134,11 @@ def draft_from_profile(
             attributes.append(found)
         else:
             left_out.append((column.name, found))
+    if form is not None and form.history is not None:
+        described = {attribute.column for attribute in attributes}
+        usual = [a for a in attributes_of_history(form.history) if a.column not in described]
+        attributes += usual
+        left_out = [each for each in left_out if each[0] not in {a.column for a in usual}]
     if profile.topics:
         attributes.append(_topic(profile, taken=[a.name for a in attributes]))
     schema = Schema(

@@ -21,13 +21,11 @@ import pyarrow as pa
 
 from sugarbush.data.quantities import Kind
 from sugarbush.data.schema import Schema
-from sugarbush.data.shapes.history import GAP_DAYS, History
+from sugarbush.data.shapes.history import DAYS, GAP_DAYS, PERSON, RECORD, History
 from sugarbush.json_lines import read_json_lines
 from sugarbush.randomness import public_rng
 from sugarbush.release.columns import Column, TypedTable, typed_table
 
-PERSON, RECORD, DAYS = "person", "record", "days_since_first"
-COLUMNS: Final = (PERSON, RECORD, DAYS)
 _DAY_S: Final = 86_400
 
 
@@ -103,8 +101,9 @@ def _records(row: Mapping[str, Any], schema: Schema) -> Iterator[dict[str, Any]]
     first = _value(row, columns, history.by)
     gap = _value(row, columns, GAP_DAYS)
     days = _days(len(texts), gap, person=int(row["id"]), kind=history.kind)
-    others = {n: v for n, v in row.items() if n not in {"id", history.by, history.column}}
     has_gap, has_first = GAP_DAYS in columns.values(), history.by in columns.values()
+    own = {"id", history.column, *((history.by,) if has_gap and has_first else ())}
+    others = {name: value for name, value in row.items() if name not in own}
     for number, (text, day) in enumerate(zip(texts, days, strict=True), start=1):
         dates: dict[str, Any] = {}
         if has_gap and has_first:

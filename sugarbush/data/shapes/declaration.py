@@ -61,7 +61,14 @@ from sugarbush.data.shapes.conversation import (
     distinct_roles,
 )
 from sugarbush.data.shapes.fields import Fields
-from sugarbush.data.shapes.history import RECORDS, WORDS_PER_RECORD, History
+from sugarbush.data.shapes.history import (
+    DAYS,
+    PERSON,
+    RECORD,
+    RECORDS,
+    WORDS_PER_RECORD,
+    History,
+)
 from sugarbush.data.shapes.interface import WORDS_OF, Shape
 from sugarbush.data.shapes.json_record import JsonRecord
 from sugarbush.data.shapes.json_schema import check_json_schema, read_json_schema
@@ -165,6 +172,8 @@ class HistoryForm(BaseModel):
             raise ValueError("type must be date, datetime or integer")
         if self.format is not None and not self.type.is_time:
             raise ValueError("format needs type: date or datetime")
+        if taken := {self.by, self.column} & {PERSON, RECORD, DAYS}:
+            raise ValueError(f"a released record has another column {min(taken)}. Rename yours")
         if max(self.records, default=0) > self.most:
             raise ValueError("records has a number above most")
         return self
@@ -311,6 +320,8 @@ def refuse_taken_names(
     are the other columns of a release.
     """
     released = set(shape.types)
+    if names := shape.further_columns & set(columns_of_attributes):
+        raise ValueError(f"attribute '{min(names)}' has the name of a released column. Rename it")
     names = {name for name in released if name.startswith(prefixes)} | (released & set(taken))
     if names := names - {TEXT}:
         raise ValueError(

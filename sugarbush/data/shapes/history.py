@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORDS, GAP_DAYS = "records", "gap_days"  # columns of a joined row that no file has
+PERSON, RECORD, DAYS = "person", "record", "days_since_first"  # columns of a released record
 WORDS_PER_RECORD: Final = "words per record"
 _DAY: Final = 86_400
 
@@ -179,8 +180,16 @@ class History(Shape):
     def groups_rows(self) -> bool:
         return True
 
+    @property
+    def computed_columns(self) -> tuple[str, ...]:
+        return (RECORDS, GAP_DAYS) if self.kind.is_time else (RECORDS,)
+
+    @property
+    def further_columns(self) -> frozenset[str]:
+        return frozenset({PERSON, RECORD, DAYS})
+
     def is_computed(self, column: str) -> bool:
-        return column in {RECORDS, GAP_DAYS}
+        return column in self.computed_columns
 
     def is_inside(self, column: str) -> bool:
         return column == RECORDS

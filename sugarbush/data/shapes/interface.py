@@ -119,6 +119,16 @@ class Shape(ABC):
         """Return whether a canonical text contains the values of a column of an attribute."""
         return False
 
+    @property
+    def computed_columns(self) -> tuple[str, ...]:
+        """The columns that joining rows to a record adds."""
+        return ()
+
+    @property
+    def further_columns(self) -> frozenset[str]:
+        """The columns that a release has beside those of `types` and the attributes."""
+        return frozenset()
+
     def is_computed(self, column: str) -> bool:
         """Return whether no file needs a column of an attribute, because a record gives its
         value."""
