@@ -2,6 +2,7 @@
 
 The number or date of a text comes from the first source that exists:
 
+    0. the number of records of a history, which the text has
     1. the value that the prompt showed, if the text says it, and it is in the bin that was read
     2. the only value in the text that is in this bin
     3. the value that the prompt showed, if it is in this bin, and no earlier text was requested
@@ -50,6 +51,11 @@ def released_values(
     for place, attribute in enumerate(schema.attributes):
         if (quantity := attribute.quantity) is None:
             continue
+        if schema.shape is not None and attribute.column in schema.shape.computed_columns:
+            if schema.shape.is_inside(attribute.column):
+                known = (schema.shape.value_in(text, attribute.column) for text in texts)
+                stated[:, place] = np.fromiter(known, dtype=np.float64, count=len(texts))
+                continue
         requested_values = requested[:, place]
         said = schema.texts_of(attribute.read_from, texts)
         inside = quantity.contains(codes[:, place], requested_values)

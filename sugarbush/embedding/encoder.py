@@ -129,7 +129,9 @@ class Encoder:
                 vector_by_index.update(zip(indices, vectors, strict=True))
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
-        return np.stack([_mean([vector_by_index[index_by_text[t]] for t in own]) for own in embedded])
+        return np.stack(
+            [_mean([vector_by_index[index_by_text[t]] for t in own]) for own in embedded]
+        )
 
     def _cached(
         self, cache: EmbeddingCache | EmbeddingsInMemory, texts: Sequence[str]

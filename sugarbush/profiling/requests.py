@@ -424,13 +424,16 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
                 options=prepare.read_options,
             )
         )
-        columns = tuple(
-            name
-            for name in names
-            if name not in others
-            and private_name(name, private) is None
-            and texts.isdisjoint({name, name.partition(".")[0]})
-        ) + shape.computed_columns
+        columns = (
+            tuple(
+                name
+                for name in names
+                if name not in others
+                and private_name(name, private) is None
+                and texts.isdisjoint({name, name.partition(".")[0]})
+            )
+            + shape.computed_columns
+        )
         what = "the header of the file"
     else:
         columns, what = tuple(dict.fromkeys(named)), "profile.columns"

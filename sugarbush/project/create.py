@@ -308,7 +308,9 @@ def _history_form(user_data: OwnData, texts: Sequence[str]) -> TextForm:
     if user_data.user_column is None:
         raise ParamsError("--history-by: needs --user, the column with the person of each record")
     if user_data.conversation is not None or user_data.json_schema is not None or len(texts) > 1:
-        raise ParamsError("--history-by: name one column with --text, and no other form of a record")
+        raise ParamsError(
+            "--history-by: name one column with --text, and no other form of a record"
+        )
     fields = {"person": user_data.user_column, "by": user_data.history_by}
     return _form({"history": fields | {"column": text for text in texts}})
 

@@ -199,9 +199,7 @@ class FolderInputs:
         from sugarbush.embedding.encoder import Encoder
 
         cache = EmbeddingCache(self.embedding_folder(private=private))
-        return Encoder(
-            self._settings.embedding, cache=cache, private=private, shape=self._shape
-        )
+        return Encoder(self._settings.embedding, cache=cache, private=private, shape=self._shape)
 
     @property
     def _shape(self) -> Shape | None:

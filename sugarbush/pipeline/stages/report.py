@@ -224,9 +224,7 @@ def run(project: Project) -> None:
             (folder / texts_name(method.name, LINES)).write_bytes(lines)
             table = typed_table(lines.decode("utf-8"), project.schema)
             table.write(folder / texts_name(method.name, PARQUET))
-            write_records(
-                lines.decode("utf-8"), project.schema, folder, f"{RECORDS}_{method.name}"
-            )
+            write_records(lines.decode("utf-8"), project.schema, folder, f"{RECORDS}_{method.name}")
         plots = folder / "plots"
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)
