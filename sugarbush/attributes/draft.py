@@ -25,7 +25,6 @@ from sugarbush.attributes.placeholders import VALUES
 from sugarbush.data.cells import same_text, text_of
 from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
-from sugarbush.data.quantities import Kind
 from sugarbush.data.shapes.declaration import HistoryForm, TextForm
 from sugarbush.data.shapes.history import GAP_DAYS, RECORDS
 from sugarbush.data.shapes.json_schema import resolved, type_of

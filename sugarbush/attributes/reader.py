@@ -252,20 +252,8 @@ class LabelReader:
             labels = None if self.codes is None else self.codes[:, column]
             examples = 0 if labels is None else len(_labelled(labels, attribute))
             if read is None:
-                codes[:, column] = requested[:, column]
-                open_texts = np.flatnonzero(requested[:, column] == UNREAD)
-                if len(open_texts) and (requested_codes >= 0).any():
-                    codes[open_texts, column] = self._like_requested(
-                        requested[:, column], attribute, vectors(attribute.read_from)
-                    )
-                source: LabelSource = "request" if (requested_codes >= 0).any() else "nothing"
                 attributes.append(
-                    ReadAttribute(
-                        name=attribute.name,
-                        source=source,
-                        requested=int((requested_codes >= 0).sum()),
-                        examples=examples,
-                    )
+                    self._unread(column, attribute, requested, codes, vectors, examples=examples)
                 )
                 continue
             likely, source, _ = read
@@ -311,6 +299,31 @@ class LabelReader:
             confidence=confidence,
             weights=raking_weights(codes, schema=schema, counts=self.counts),
             attributes=tuple(attributes),
+        )
+
+    def _unread(
+        self,
+        column: int,
+        attribute: Attribute,
+        requested: NDArray[np.int64],
+        codes: NDArray[np.int64],
+        vectors: Callable[[str | None], NDArray[np.float32]],
+        *,
+        examples: int,
+    ) -> ReadAttribute:
+        """Write the requested codes of an attribute that nothing reads into `codes`."""
+        requested_codes = _requested_codes(requested[:, column], attribute)
+        codes[:, column] = requested[:, column]
+        open_texts = np.flatnonzero(requested[:, column] == UNREAD)
+        if len(open_texts) and (requested_codes >= 0).any():
+            codes[open_texts, column] = self._like_requested(
+                requested[:, column], attribute, vectors(attribute.read_from)
+            )
+        return ReadAttribute(
+            name=attribute.name,
+            source="request" if (requested_codes >= 0).any() else "nothing",
+            requested=int((requested_codes >= 0).sum()),
+            examples=examples,
         )
 
     def _drawn(

@@ -51,11 +51,11 @@ def released_values(
     for place, attribute in enumerate(schema.attributes):
         if (quantity := attribute.quantity) is None:
             continue
-        if schema.shape is not None and attribute.column in schema.shape.computed_columns:
-            if schema.shape.is_inside(attribute.column):
-                known = (schema.shape.value_in(text, attribute.column) for text in texts)
-                stated[:, place] = np.fromiter(known, dtype=np.float64, count=len(texts))
-                continue
+        shape, column = schema.shape, attribute.column or ""
+        if shape is not None and column in shape.computed_columns and shape.is_inside(column):
+            known = (shape.value_in(text, column) for text in texts)
+            stated[:, place] = np.fromiter(known, dtype=np.float64, count=len(texts))
+            continue
         requested_values = requested[:, place]
         said = schema.texts_of(attribute.read_from, texts)
         inside = quantity.contains(codes[:, place], requested_values)

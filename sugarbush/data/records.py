@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sugarbush.data.cells import is_half, is_missing, text_of
+from sugarbush.data.cells import is_half, text_of
 from sugarbush.data.formats.interface import find_format
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_store import LABEL, RAW

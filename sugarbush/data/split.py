@@ -163,7 +163,8 @@ class Splitter:
     A hash of a record's own id decides its split. If the unit is a user, a hash of the user
     decides, so no user is in both splits. `public` texts (normalised; donated, or in the
     generator's pool) are removed. Texts that `exclude_share` reserves for a public pool are removed
-    too. `fingerprint` receives the remaining records; of a history (`shape`), its texts. `bound` then limits the records per user.
+    too. `fingerprint` receives the remaining records, or the texts inside them (`shape`). `bound`
+    then limits the records per user.
     """
 
     def __init__(

@@ -206,9 +206,9 @@ class SplitCorpus:
     last batch.
 
     `shards` returns the shards of the corpus, and `read` the rows of a shard with the name of their
-    source. If the shape of a record joins rows, there must be one shard. If the unit is a user, each shard is read twice. Records that equal a public text
-    (`PublicSources`) are removed. If the public texts overlap the records, InputError is raised
-    after the last shard.
+    source. If the shape of a record joins rows, there must be one shard. If the unit is a user,
+    each shard is read twice. Records that equal a public text (`PublicSources`) are removed. If the
+    public texts overlap the records, InputError is raised after the last shard.
     """
 
     def __init__(

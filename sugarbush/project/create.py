@@ -37,6 +37,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import CONVERSATIONS_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.data.shapes.conversation import KEYS, ChatFormat
 from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.one_text import TEXT
 from sugarbush.errors import FailureError, ParamsError, SchemaError, SugarbushError
 from sugarbush.languages import ENGLISH, language_code
 from sugarbush.paths import atomic_file
@@ -311,8 +312,9 @@ def _history_form(user_data: OwnData, texts: Sequence[str]) -> TextForm:
         raise ParamsError(
             "--history-by: name one column with --text, and no other form of a record"
         )
-    fields = {"person": user_data.user_column, "by": user_data.history_by}
-    return _form({"history": fields | {"column": text for text in texts}})
+    column = next(iter(texts), TEXT)
+    fields = {"person": user_data.user_column, "by": user_data.history_by, "column": column}
+    return _form({"history": fields})
 
 
 def _form(fields: Mapping[str, Any]) -> TextForm:

@@ -17,7 +17,6 @@ from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
 from sugarbush.privacy.settings import Purpose
-from sugarbush.privacy.unit import Unit
 from sugarbush.run import cluster, observers
 from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
@@ -82,7 +81,7 @@ def require_histories(settings: ProjectSettings, schema: Schema) -> None:
     form = None if schema.text is None else schema.text.history
     if form is None:
         return
-    if settings.privacy.unit is not Unit.USER or settings.prepare.user_column != form.person:
+    if settings.prepare.user_column != form.person:  # which needs the unit user
         raise ParamsError(
             "the schema declares histories (text.history), so the unit is the person. Set "
             f"privacy.unit: user and prepare.user_column: {form.person} (text.history.person)"

@@ -10,12 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.data.formats.rows import Row
+from sugarbush.data.records import usable
 from sugarbush.data.schema import Schema
 from sugarbush.data.shapes.history import History
+from sugarbush.data.split import Splitter
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.pipeline.opening import open_project
 from sugarbush.preparation.corpus import SplitCorpus
+from sugarbush.privacy.fingerprint import (
+    FingerprintBuilder,
+    is_same_dataset,
+    make_dataset_fingerprint,
+)
 from sugarbush.privacy.unit import Unit
 from tests.settings import params
 
@@ -181,3 +188,20 @@ def test_a_person_changes_one_record_of_one_split(
     without = records([row for row in rows if row.fields["who"] != f"ana {who:02}"])
     assert without <= with_them
     assert len(with_them - without) == 1
+
+
+def test_a_corpus_of_histories_is_recognised_as_the_corpus_of_its_records() -> None:
+    """Also if the people have other names."""
+    rows = rows_of(
+        [
+            {"who": f"ana {i % 40}", "day": "2024-01-01", "text": f"letter {i} of the lamp"}
+            for i in range(120)
+        ]
+    )
+    key, builder = bytes(32), FingerprintBuilder(key=bytes(32))
+    own = params(prepare__min_records=2, prepare__user_column="who", privacy__unit="user").prepare
+    records, _ = usable(grouped(rows), own, SCHEMA, source="f", setting="prepare.file")
+    Splitter(own, public=(), fingerprint=builder, shape=HISTORY).split(records, source="f")
+    single = [str(row.fields["text"]) for row in rows]
+    stored = make_dataset_fingerprint(single, key=key, users=map(str, range(40)))
+    assert is_same_dataset(builder.values(), stored)

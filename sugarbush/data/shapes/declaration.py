@@ -273,7 +273,7 @@ class TextForm(BaseModel):
 
     @property
     def _numbers(self) -> Mapping[str, str] | None:
-        """Maps the keys of the requested numbers of a conversation or a history to their measures."""
+        """The keys of the requested numbers of a conversation or a history, with their measures."""
         if self.conversation is not None:
             return {"turns": TURNS, "words_per_turn": WORDS_PER_TURN}
         if self.history is not None:

@@ -160,8 +160,8 @@ class Shape(ABC):
         return False
 
     def embedded(self, text: str) -> tuple[str, ...]:
-        """Return the texts that an encoder reads for a canonical text. Its vector is their mean, and
-        a function of this text alone."""
+        """Return the texts that an encoder reads for a canonical text, a function of this text
+        alone. The vector of the text is their mean."""
         return (text,)
 
     @property
