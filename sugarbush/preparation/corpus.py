@@ -224,7 +224,7 @@ class SplitCorpus:
         require_histories(project.settings, project.schema)
         shape = shape_of(project.schema, project.settings.prepare)
         if shape.groups_rows:
-            read = partial(_grouped, read=read, shape=shape)
+            read = partial(_grouped, read=read, shape=shape, corpus=source)
         self._shards, self._read, self._project = shards, read, project
         self._source, self._setting = source, setting
         private_columns = project.settings.publication.private_columns
@@ -360,9 +360,9 @@ class SplitCorpus:
             require_columns(str(file), wanted, wanted.keys() - missing)
 
 
-def _grouped(shard: Any, *, read: Callable[[Any], Batches], shape: Shape) -> Batches:
-    """Yield the joined rows of a shard. A row that cannot be joined has the name of its file, and
-    another row that of the last file."""
+def _grouped(shard: Any, *, read: Callable[[Any], Batches], shape: Shape, corpus: str) -> Batches:
+    """Yield the joined rows of a shard with the name of the corpus. A row that cannot be joined has
+    the name of its file."""
     source = ""
 
     def rows_of_files() -> Iterator[Row]:
@@ -373,7 +373,7 @@ def _grouped(shard: Any, *, read: Callable[[Any], Batches], shape: Shape) -> Bat
     rows = shape.grouped(rows_of_files())
     while batch := list(islice(rows, 1)):
         batch += islice(rows, BATCH_ROWS - 1) if not batch[0].problem else ()
-        yield source, batch
+        yield source if batch[0].problem else corpus, batch
 
 
 def _joined_owners(

@@ -11,6 +11,8 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from sugarbush.data.cells import is_half
 from sugarbush.data.formats.rows import Row
 from sugarbush.data.quantities import CellError, Kind, Quantity
@@ -120,7 +122,7 @@ class History(Shape):
         """
         people: dict[str, list[_Record]] = {}
         for row in rows:
-            if isinstance(row.fields.get(self.column), list | tuple):
+            if isinstance(row.fields.get(self.column), list | tuple | np.ndarray):
                 texts = row.fields[self.column]
                 yield row._replace(fields={**row.fields, RECORDS: len(texts), GAP_DAYS: None})
                 continue

@@ -15,7 +15,8 @@ from sugarbush.attributes.draft import attributes_of_history, text_yaml
 from sugarbush.attributes.reader import UNREAD, LabelReader
 from sugarbush.attributes.released_values import released_values
 from sugarbush.data.formats.rows import Row
-from sugarbush.data.records import usable, wanted_columns
+from sugarbush.data.reading import rows_of_frame
+from sugarbush.data.records import donated_records, usable, wanted_columns
 from sugarbush.data.schema import Schema, parse_schema, schema_of
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.shapes.declaration import TextForm
@@ -221,6 +222,19 @@ def test_a_request_has_the_number_of_records_of_its_row_of_the_table() -> None:
     )
     assert [dict(request.lengths)["records"] for request in requests] == [2, 3]
     assert [request.words for request in requests] == [22, 33]
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_a_row_with_a_list_of_texts_is_a_history_already(kind: Any) -> None:
+    """So released histories, and donated texts of the Python API, can be read again."""
+    shape = schema().shape
+    assert shape is not None
+    own = shape.parse("Ticket: a\nTicket: b")["text"]
+    frame = pd.DataFrame({"text": [kind(own), kind(["c"])], "who": None, "day": None})
+    rows = rows_of_frame(frame, wanted=shape.columns)
+    found = donated_records(rows, PrepareSettings(), schema(), source="donated")
+    assert found["text"].tolist() == ["Ticket: a\nTicket: b", "Ticket: c"]
+    assert found["raw_records"].tolist() == ["2", "1"]
 
 
 def test_a_pool_is_joined_as_the_private_file_is(tmp_path: Path) -> None:
