@@ -75,7 +75,13 @@ def reviews(folder: Path) -> Corpus:
             "topic": frame.area_derived,
         }
     )
-    return Corpus(rows, "reviews of papers", tuple(rows.topic.unique()), 4, dated=True)
+    return Corpus(
+        rows,
+        "reviews of papers",
+        tuple(topic for topic in rows.topic.unique() if topic != "other"),
+        4,
+        dated=True,
+    )
 
 
 SETS = {"turns": turns, "reviews": reviews}

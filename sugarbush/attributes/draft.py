@@ -187,12 +187,11 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
             f"    most: {own.most}  # the earliest records that are used",
         ]
         lines += [f"    format: {_flow(own.format)}"] if own.format else []
-        numbers = (("records", own.records), ("words_per_record", own.words_per_record))
-        lines += [
-            f"    {key}: {_flow(list(of))}  # quantiles; prompts request all between"
-            for key, of in numbers
-            if of
-        ]
+        for key, numbers in (("records", own.records), ("words_per_record", own.words_per_record)):
+            if numbers:
+                lines.append(
+                    f"    {key}: {_flow(list(numbers))}  # quantiles; prompts request all between"
+                )
     else:
         lines.append(f"  fields: {_flow(list(form.fields))}  # in the order of a text")
         optional = _flow(list(form.optional or form.fields[:1]))

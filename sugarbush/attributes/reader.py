@@ -341,7 +341,8 @@ class LabelReader:
         assert shape is not None
         codes = requested.copy()
         shares = np.zeros(1) if counts is None else np.maximum(counts[:-1], 0.0)
-        for place in np.flatnonzero((codes == UNREAD) | (codes == bucket)) if shares.any() else ():
+        is_open = (codes == UNREAD) | (codes == bucket)
+        for place in np.flatnonzero(is_open).tolist() if shares.any() else ():
             share = hash_share(f"{attribute.name}\x1f{texts[place]}")
             codes[place] = np.searchsorted(shares.cumsum() / shares.sum(), share, side="right")
         codes[[len(shape.embedded(text)) < 2 for text in texts]] = bucket
