@@ -333,11 +333,8 @@ class LabelReader:
         a history: the requested one, else one in proportion to the DP counts. A history of one
         record has none.
         """
-        bucket, counts, shape = (
-            len(attribute.domain) - 1,
-            self._counts(attribute),
-            self.schema.shape,
-        )
+        bucket, counts = len(attribute.domain) - 1, self._counts(attribute)
+        shape = self.schema.shape
         assert shape is not None
         codes = requested.copy()
         shares = np.zeros(1) if counts is None else np.maximum(counts[:-1], 0.0)

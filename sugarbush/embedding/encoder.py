@@ -248,7 +248,8 @@ def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     """Return the mean of unit vectors, scaled to length 1, in the order of `vectors`."""
     if len(vectors) == 1:
         return vectors[0]
-    return unit(np.sum(vectors, axis=0, dtype=np.float64)[None])[0]
+    total = np.stack(vectors).sum(axis=0, dtype=np.float64, keepdims=True)
+    return np.asarray(unit(total)[0])
 
 
 def _say(line: str) -> None:

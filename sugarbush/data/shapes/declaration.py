@@ -320,8 +320,8 @@ def refuse_taken_names(
     are the other columns of a release.
     """
     released = set(shape.types)
-    if names := shape.further_columns & set(columns_of_attributes):
-        raise ValueError(f"attribute '{min(names)}' has the name of a released column. Rename it")
+    if further := shape.further_columns & set(columns_of_attributes):
+        raise ValueError(f"attribute '{min(further)}' has the name of a released column. Rename it")
     names = {name for name in released if name.startswith(prefixes)} | (released & set(taken))
     if names := names - {TEXT}:
         raise ValueError(

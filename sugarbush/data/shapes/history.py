@@ -203,7 +203,7 @@ class History(Shape):
 
     def text_of(self, fields: Mapping[str, Any]) -> str:
         cell = fields.get(self.column)
-        cell = cell.tolist() if hasattr(cell, "tolist") else cell
+        cell = cell.tolist() if isinstance(cell, np.ndarray) else cell
         if not isinstance(cell, list | tuple):
             raise ShapeError(f"column '{self.column}' is not a list of texts")
         texts = [_checked_text(text_in(each, self.column)) for each in cell]
