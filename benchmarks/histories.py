@@ -4,11 +4,10 @@
     python -m benchmarks.histories reviews --data FOLDER --out rows.jsonl
 
 `turns` are the turns of one side of conversations (multiwoz21: an order and no dates). `reviews`
-are the reviews of one paper (neurips_reviews_2023_24, with their month), cut to 60 words. The
-generator is a pool of the histories of other conversations or papers, without a language model.
-Three releases
-are compared at equal epsilon per person: `histories`; `one`, with one record of each person; and
-`many`, with up to `most` records of each person as single records, and so with `most` times the
+are the reviews of one paper (neurips_reviews_2023_24, with their month), of 8% of the papers and
+cut to 30 words. The generator is a pool of the histories of other conversations or papers, without
+a language model. Three releases are compared at equal epsilon per person: `histories`; `one`, with
+one record of each person; and `many`, with up to `most` records of each person as single records, and so with `most` times the
 noise. The records of `one` and `many` are grouped to persons at random, with the numbers of records
 that `histories` released. Every line of the output is one release, or the real persons (`real`).
 """
@@ -34,7 +33,7 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.randomness import hash_share, public_rng
 
-WORDS, POOL_SHARE, TEXTS = 60, 0.4, 300
+WORDS, SHARE, POOL_SHARE, TEXTS = 30, 0.08, 0.4, 300  # of reviews; of people in the pool
 GAPS = (1, 35)  # days: the same month, the next month, later
 _CLOSING = re.compile(r"\b(thank|thanks|bye|that is all|that will be all)\b", re.IGNORECASE)
 
@@ -65,7 +64,7 @@ def turns(folder: Path) -> Corpus:
 def reviews(folder: Path) -> Corpus:
     name = "neurips_reviews_2023_24"
     frame = pd.read_parquet(folder / name / f"{name}.parquet")
-    frame = frame[frame.paper_id.map(lambda paper: hash_share(paper) < 0.3)]
+    frame = frame[frame.paper_id.map(lambda paper: hash_share(paper) < SHARE)]
     text = frame.text.map(lambda review: " ".join(review.split()[:WORDS]))
     rows = pd.DataFrame(
         {
@@ -219,23 +218,20 @@ def measured(corpus: Corpus, *, epsilon: float, seeds: Sequence[int]) -> Iterato
     sample = every[every.person.map(lambda person: hash_share(f"r{person}") < 0.25)]
     yield {"release": "real", **figures(sample, every, encoder, topics=topics)}
     for seed in seeds:
-        with tempfile.TemporaryDirectory() as folder:
-            made = {
-                name: released(
-                    corpus, joined=joined, most=most, epsilon=epsilon, seed=seed, state=Path(folder)
+        sizes: list[int] = []
+        for name, joined, most in (
+            ("histories", True, 1), ("one", False, 1), ("many", False, corpus.most),
+        ):  # fmt: skip
+            with tempfile.TemporaryDirectory() as folder:
+                state = Path(folder)
+                records = released(
+                    corpus, joined=joined, most=most, epsilon=epsilon, seed=seed, state=state
                 )
-                for name, joined, most in (
-                    ("histories", True, 1),
-                    ("one", False, 1),
-                    ("many", False, corpus.most),
-                )
-            }
-        sizes = made["histories"].groupby("person", sort=False).size().tolist()
-        for name, records in made.items():
-            persons = records
-            if "person" not in records:
-                persons = persons_at_random(records.text.tolist(), sizes, seed=seed)
-            found = figures(persons, every, encoder, topics=topics)
+            if joined:
+                sizes = records.groupby("person", sort=False).size().tolist()
+            else:
+                records = persons_at_random(records.text.tolist(), sizes, seed=seed)
+            found = figures(records, every, encoder, topics=topics)
             yield {"release": name, "epsilon": epsilon, "seed": seed, **found}
 
 
