@@ -5,12 +5,12 @@
 
 `turns` are the turns of one side of conversations (multiwoz21: an order and no dates). `reviews`
 are the reviews of one paper (neurips_reviews_2023_24, with their month), of 8% of the papers and
-cut to 30 words. The generator is a pool of the histories of other conversations or papers, without a language
-model. Three releases are compared at equal epsilon per person: `histories`;
-`one`, with one record of each person; and `many`, with up to `most` records of each person as
-single records, and so with `most` times the noise. The records of `one` and `many` are grouped to
-persons at random, with the numbers of records that `histories` released. Every line of the output
-is one release, or the real persons (`real`).
+cut to 30 words. The generator is a pool of the histories of other conversations or papers, and no
+language model. Three releases are compared at equal epsilon per person: `histories`; `one`, with
+one record of each person; and `many`, with up to `most` records of each person as single records,
+and so with `most` times the noise. The records of `one` and `many` are grouped to persons at
+random, with the numbers of records that `histories` released. Every line of the output is one
+release, or the real persons (`real`).
 """
 
 from __future__ import annotations
