@@ -62,10 +62,10 @@ from sugarbush.data.shapes.conversation import (
 )
 from sugarbush.data.shapes.fields import Fields
 from sugarbush.data.shapes.history import (
+    COUNT,
     DAYS,
     PERSON,
     RECORD,
-    RECORDS,
     WORDS_PER_RECORD,
     History,
 )
@@ -277,7 +277,7 @@ class TextForm(BaseModel):
         if self.conversation is not None:
             return {"turns": TURNS, "words_per_turn": WORDS_PER_TURN}
         if self.history is not None:
-            return {"records": RECORDS, "words_per_record": WORDS_PER_RECORD}
+            return {"records": COUNT, "words_per_record": WORDS_PER_RECORD}
         return None
 
     @model_serializer(mode="wrap")

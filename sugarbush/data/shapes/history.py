@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 RECORDS, GAP_DAYS = "records", "gap_days"  # columns of a joined row that no file has
 PERSON, RECORD, DAYS = "person", "record", "days_since_first"  # columns of a released record
+COUNT: Final = "records per history"  # not `records`, which a profile counts
 WORDS_PER_RECORD: Final = "words per record"
 _DAY: Final = 86_400
 
@@ -246,16 +247,16 @@ class History(Shape):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        return (RECORDS, WORDS_PER_RECORD)
+        return (COUNT, WORDS_PER_RECORD)
 
     @property
     def limits(self) -> Mapping[str, int]:
-        return {RECORDS: self.most}
+        return {COUNT: self.most}
 
     def lengths(self, text: str) -> dict[str, int]:
         texts = self.embedded(text)
         words = sum(map(count_words, texts))
-        return {RECORDS: len(texts), WORDS_PER_RECORD: round(words / len(texts))}
+        return {COUNT: len(texts), WORDS_PER_RECORD: round(words / len(texts))}
 
     @property
     def requested(self) -> Mapping[str, tuple[int, ...]]:
@@ -265,17 +266,17 @@ class History(Shape):
         """Return the lengths with the number of records that a row of the DP table has."""
         if RECORDS not in values:
             return drawn
-        return ((RECORDS, round(values[RECORDS])), *(each for each in drawn if each[0] != RECORDS))
+        return ((COUNT, round(values[RECORDS])), *(each for each in drawn if each[0] != COUNT))
 
     def words_of(self, lengths: Lengths) -> int | None:
         numbers = dict(lengths)
         if len(numbers) < len(self.measures):
             return None
-        return numbers[RECORDS] * (numbers[WORDS_PER_RECORD] + 1)  # a label is a word
+        return numbers[COUNT] * (numbers[WORDS_PER_RECORD] + 1)  # a label is a word
 
     def length_sentence(self, lengths: Lengths) -> str:
         numbers = dict(lengths)
-        records, words = numbers.get(RECORDS), numbers.get(WORDS_PER_RECORD)
+        records, words = numbers.get(COUNT), numbers.get(WORDS_PER_RECORD)
         if records is None:
             return f"Write about {words} words in each record."
         count = "1 record" if records == 1 else f"{records} records"

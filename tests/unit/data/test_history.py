@@ -27,6 +27,7 @@ from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import FirstLength, PromptContent
 from sugarbush.evolution.targets import Targets
 from sugarbush.generators.pool_files import PoolSource, load_pool
+from sugarbush.profiling.layout import measures_of, sizes_group
 from sugarbush.release.histories import records_as_lines, records_table
 from sugarbush.run.usable_inputs import require_histories
 from tests.settings import params
@@ -220,7 +221,7 @@ def test_a_request_has_the_number_of_records_of_its_row_of_the_table() -> None:
         seed=1,
         run_seed=1,
     )
-    assert [dict(request.lengths)["records"] for request in requests] == [2, 3]
+    assert [dict(request.lengths)["records per history"] for request in requests] == [2, 3]
     assert [request.words for request in requests] == [22, 33]
 
 
@@ -235,6 +236,15 @@ def test_a_row_with_a_list_of_texts_is_a_history_already(kind: Any) -> None:
     found = donated_records(rows, PrepareSettings(), schema(), source="donated")
     assert found["text"].tolist() == ["Ticket: a\nTicket: b", "Ticket: c"]
     assert found["raw_records"].tolist() == ["2", "1"]
+
+
+def test_a_profile_measures_the_records_of_a_history_beside_the_number_of_records() -> None:
+    shape = schema().shape
+    assert shape is not None
+    group = sizes_group(by_user=False, measures=measures_of(shape))
+    names = [histogram.name for histogram in group.histograms]
+    assert len(names) == len(set(names)) == 7
+    assert shape.lengths("Ticket: a b\nTicket: c d")[shape.measures[0]] == 2
 
 
 def test_a_pool_is_joined_as_the_private_file_is(tmp_path: Path) -> None:
