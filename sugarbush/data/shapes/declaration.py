@@ -226,8 +226,8 @@ class TextForm(BaseModel):
         if not set(self.optional) <= set(self.fields):
             raise ValueError("optional names a column that is not in fields")
         if self.words and self._numbers is not None:
-            keys = " and ".join(self._numbers)
-            raise ValueError(f"words belongs to fields and json_schema; see {keys}")
+            *_, key = self._numbers
+            raise ValueError(f"words belongs to fields and json_schema; see {key}")
         if strange := sorted(set(self.words) - set(self.shape.sections)):
             raise ValueError(f"words names {strange[0]}, which is no section with free text")
         return self
