@@ -40,6 +40,7 @@ from sugarbush.data.mix import Mix
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.generators.interface import Embed
+from sugarbush.randomness import hash_share
 from sugarbush.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -164,6 +165,14 @@ def is_in_record(attribute: Attribute, schema: Schema) -> bool:
     return schema.shape is not None and column is not None and schema.shape.is_inside(column)
 
 
+def is_drawn(attribute: Attribute, schema: Schema) -> bool:
+    """Return whether no text has the value of an attribute, and the release draws it."""
+    column = attribute.column
+    if schema.shape is None or column is None or schema.shape.is_inside(column):
+        return False
+    return schema.shape.is_computed(column)
+
+
 def codes_in_records(
     attribute: Attribute, schema: Schema, texts: Sequence[str]
 ) -> NDArray[np.int64]:
@@ -234,6 +243,14 @@ class LabelReader:
         vectors = cache(lambda section: self._embedded(schema.texts_of(section, texts)))
         for column, attribute in enumerate(schema.attributes):
             requested_codes = _requested_codes(requested[:, column], attribute)
+            if is_drawn(attribute, schema):
+                codes[:, column] = self._drawn(requested[:, column], attribute, texts)
+                readings.append(Reading(is_open=requested[:, column] == UNREAD))
+                drawn_by = int((requested_codes >= 0).sum())
+                attributes.append(
+                    ReadAttribute(name=attribute.name, source="record", requested=drawn_by)
+                )
+                continue
             read = self._probabilities(column, attribute, texts, vectors)
             quality = None if read is None else read[2]
             guessed = quality is not None and not quality.is_above_chance
@@ -242,20 +259,8 @@ class LabelReader:
             examples = self._example_count(column, attribute)
             if read is None:
                 readings.append(Reading(is_open=requested[:, column] == UNREAD))
-                codes[:, column] = requested[:, column]
-                open_texts = np.flatnonzero(requested[:, column] == UNREAD)
-                if len(open_texts) and (requested_codes >= 0).any():
-                    codes[open_texts, column] = self._like_requested(
-                        requested[:, column], attribute, vectors(attribute.read_from)
-                    )
-                source: LabelSource = "request" if (requested_codes >= 0).any() else "nothing"
                 attributes.append(
-                    ReadAttribute(
-                        name=attribute.name,
-                        source=source,
-                        requested=int((requested_codes >= 0).sum()),
-                        examples=examples,
-                    )
+                    self._unread(column, attribute, requested, codes, vectors, examples=examples)
                 )
                 continue
             likely, source, _ = read
@@ -323,6 +328,50 @@ class LabelReader:
 
     def _example_count(self, column: int, attribute: Attribute) -> int:
         return 0 if self.codes is None else len(_labelled(self.codes[:, column], attribute))
+
+    def _unread(
+        self,
+        column: int,
+        attribute: Attribute,
+        requested: NDArray[np.int64],
+        codes: NDArray[np.int64],
+        vectors: Callable[[str | None], NDArray[np.float32]],
+        *,
+        examples: int,
+    ) -> ReadAttribute:
+        """Write the requested codes of an attribute that nothing reads into `codes`."""
+        requested_codes = _requested_codes(requested[:, column], attribute)
+        codes[:, column] = requested[:, column]
+        open_texts = np.flatnonzero(requested[:, column] == UNREAD)
+        if len(open_texts) and (requested_codes >= 0).any():
+            codes[open_texts, column] = self._like_requested(
+                requested[:, column], attribute, vectors(attribute.read_from)
+            )
+        return ReadAttribute(
+            name=attribute.name,
+            source="request" if (requested_codes >= 0).any() else "nothing",
+            requested=int((requested_codes >= 0).sum()),
+            examples=examples,
+        )
+
+    def _drawn(
+        self, requested: NDArray[np.int64], attribute: Attribute, texts: Sequence[str]
+    ) -> NDArray[np.int64]:
+        """Return the codes of values that the release draws, such as the gap between the records of
+        a history: the requested one, else one in proportion to the DP counts. A history of one
+        record has none.
+        """
+        bucket, counts = len(attribute.domain) - 1, self._counts(attribute)
+        shape = self.schema.shape
+        assert shape is not None
+        codes = requested.copy()
+        shares = np.zeros(1) if counts is None else np.maximum(counts[:-1], 0.0)
+        is_open = (codes == UNREAD) | (codes == bucket)
+        for place in np.flatnonzero(is_open).tolist() if shares.any() else ():
+            share = hash_share(f"{attribute.name}\x1f{texts[place]}")
+            codes[place] = np.searchsorted(shares.cumsum() / shares.sum(), share, side="right")
+        codes[[len(shape.embedded(text)) < 2 for text in texts]] = bucket
+        return codes
 
     def _like_requested(
         self, requested: NDArray[np.int64], attribute: Attribute, vectors: NDArray[np.float32]

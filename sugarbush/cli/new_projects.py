@@ -88,7 +88,7 @@ def _next_steps(made: CreatedProject, *, profile: bool) -> Iterator[str]:
         yield f"  The first record also has the keys {', '.join(made.keys)}."
         yield "  No file of the project contains these names, because a key may be private."
         yield f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(made.keys)}"
-    if own.user_column is not None and not profile:
+    if own.user_column is not None and own.history_by is None and not profile:
         yield (
             "  One record of each user is used (privacy.records_per_user: 1). A profile "
             "(`sugarbush profile`) proposes a number and says what it costs"

@@ -83,6 +83,15 @@ def init(
             help=("The column with the user. With this option, the guarantee is per user."),
         ),
     ] = None,
+    history_by: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "The column with the date of a record. All records of a user then become one "
+                "history. Needs --user."
+            ),
+        ),
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -132,6 +141,7 @@ def init(
         "conversation": conversation,
         "roles": roles,
         "json_schema": json_schema,
+        "history_by": history_by,
     }
     user_data = own_data(file, given)
     if update and (user_data is not None or assignments):

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from sugarbush.data.cells import is_half, is_missing, text_of
+from sugarbush.data.cells import is_half, text_of
 from sugarbush.data.formats.interface import find_format
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_store import LABEL, RAW
@@ -21,8 +18,8 @@ from sugarbush.data.schema import Schema, UnlistedColumn
 from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.data.shapes.interface import Shape, ShapeError
 from sugarbush.data.shapes.one_text import OneText
+from sugarbush.data.user_cells import problem_of_user, user_of
 from sugarbush.errors import InputError
-from sugarbush.privacy.users import is_user_name, normalised_user
 
 if TYPE_CHECKING:  # a slow import
     import pandas as pd
@@ -122,7 +119,7 @@ def usable(
             Record(
                 number=row.number,
                 id=_id_of(row, params, text),
-                user=None if params.user_column is None else _user_of(user_column),
+                user=None if params.user_column is None else user_of(user_column),
                 text=text,
                 raw=tuple([a.raw(fields.get(a.column or "")) for a in of_columns]),
             )
@@ -145,7 +142,7 @@ def _problem(row: Row, text: str, params: PrepareSettings, columns: Sequence[str
     if _says_nothing(row, params.id_column):
         return f"has no id in column '{params.id_column}' (prepare.id_column)"
     user = params.user_column
-    if user is not None and (problem := _problem_of_user(row.fields.get(user), user)) is not None:
+    if user is not None and (problem := problem_of_user(row.fields.get(user), user)) is not None:
         return problem
     for column in columns:
         if is_half(text_of(row.fields.get(column)) or ""):
@@ -163,17 +160,6 @@ def _problem_of_value(row: Row, schema: Schema) -> str | None:
                     f"column '{attribute.column}' {problem} (attribute '{attribute.name}', whose "
                     "`missing` lists words for no value)"
                 )
-    return None
-
-
-def _problem_of_user(cell: Any, column: str) -> str | None:
-    if is_missing(cell) or (isinstance(cell, str) and not _user_of(cell)):
-        return f"column '{column}' (prepare.user_column) has no value"
-    if not is_user_name(cell):
-        return (
-            f"column '{column}' (prepare.user_column) is not a text or a whole number, so it "
-            "cannot name a user"
-        )
     return None
 
 
@@ -209,13 +195,6 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
     return str(text_of(row.fields[params.id_column]))
 
 
-def _user_of(cell: Any) -> str:
-    """Return the user in a cell, or an empty text. All spellings of a user give one text."""
-    if isinstance(cell, Decimal | float | np.floating) and np.isfinite(float(cell)):
-        cell = int(cell) if cell == int(cell) else cell
-    return normalised_user(text_of(cell) or "")
-
-
 def _says_nothing(row: Row, column: str | None) -> bool:
     return column is not None and not (text_of(row.fields.get(column)) or "").strip()
 
@@ -241,7 +220,7 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
     if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")
     for name, column in columns_of(schema).items():
-        if not shape.is_inside(column):
+        if not shape.is_computed(column):
             columns.setdefault(column, f"attribute '{name}'")
     if private and params.user_column is not None:
         columns.setdefault(params.user_column, "prepare.user_column")
@@ -260,6 +239,7 @@ def donated_records(
 
     without_id = settings.model_copy(update={"id_column": None, "user_column": None})
     setting, notations = "prepare.donated", NotationsOfColumns()
+    rows = tuple(shape_of(schema, settings).grouped(rows))
     records, _ = usable(
         rows, without_id, schema, source=source, setting=setting, notations=notations
     )

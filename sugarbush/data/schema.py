@@ -91,6 +91,7 @@ from sugarbush.data.quantities import (
 )
 from sugarbush.data.rules import Rule, RuleColumn
 from sugarbush.data.shapes.declaration import TextForm, beside, refuse_taken_names
+from sugarbush.data.shapes.history import GAP_DAYS
 from sugarbush.data.written_yaml import NullInList, load_written
 from sugarbush.errors import SchemaError
 from sugarbush.languages import CODE, ENGLISH
@@ -539,9 +540,19 @@ class Schema(BaseModel, metaclass=_SchemaType):
         if self.text is not None:
             columns = {a.name: a.column for a in self.attributes}
             refuse_taken_names(self.text.shape, columns, RELEASE_COLUMNS, RELEASE_PREFIXES)
+            self._check_gaps(self.text)
         for attribute in self.attributes:
             self._check_section(attribute)
         return self
+
+    def _check_gaps(self, text: TextForm) -> None:
+        if text.history is None or text.history.type.is_time:
+            return
+        if gap := next((a for a in self.attributes if a.column == GAP_DAYS), None):
+            raise ValueError(
+                f"attribute '{gap.name}' has the days between records, but text.history.by has no "
+                "dates (type: integer). Name a column with dates in by, and set type: date"
+            )
 
     def _check_section(self, attribute: Attribute) -> None:
         if attribute.read_from is None:

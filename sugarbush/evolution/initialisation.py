@@ -71,7 +71,12 @@ def first_requests(
             attributes_of_examples = [tuple(of_each[i] for i in row) for row in indices]
     shape = schema.shape
     samples = [seed_of(seed, "first", i) >> 1 for i in range(len(targets.labels))]
-    lengths = [() if shape is None else shape.draw_lengths(sample) for sample in samples]
+    lengths = [
+        ()
+        if shape is None
+        else shape.lengths_for(shape.draw_lengths(sample), _numbers(row, schema, values))
+        for sample, row, values in zip(samples, targets.codes, targets.values, strict=True)
+    ]
     words = [None if shape is None else shape.words_of(drawn) for drawn in lengths]
     return tuple(
         RandomRequest(
@@ -179,6 +184,21 @@ def _requested(
         "unlisted": tuple(unlisted),
         "unrequested": tuple(unrequested),
     }
+
+
+def _numbers(
+    row: NDArray[np.int64], schema: Schema, values: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return the requested numbers by the column of their attribute."""
+    numbers: dict[str, float] = {}
+    for attribute, code, value in zip(schema.attributes, row, values, strict=True):
+        if attribute.column is None:
+            continue
+        if not np.isnan(value):
+            numbers[attribute.column] = float(value)
+        elif attribute.numbers is not None and 0 <= code < len(attribute.numbers):
+            numbers[attribute.column] = attribute.numbers[code]
+    return numbers
 
 
 def _words(sample: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from sugarbush.attributes.draft import (
+    attributes_of_history,
     attributes_of_record,
     draft_schema,
     schema_yaml,
@@ -36,6 +37,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import CONVERSATIONS_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.data.shapes.conversation import KEYS, ChatFormat
 from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.one_text import TEXT
 from sugarbush.errors import FailureError, ParamsError, SchemaError, SugarbushError
 from sugarbush.languages import ENGLISH, language_code
 from sugarbush.paths import atomic_file
@@ -63,6 +65,7 @@ _FROM = "--from"
 _ESCAPED = r"\\\1"
 _OPTION_OF_FORM = {
     "fields": "--text", "conversation": "--conversation", "json_schema": "--json-schema",
+    "history": "--history-by",
 }  # fmt: skip
 _CONVERSATIONS: dict[str, Any] = {
     "prepare": {
@@ -96,6 +99,7 @@ class OwnData:
     conversation: str | None = None
     roles: str | None = None
     json_schema: Path | None = None
+    history_by: str | None = None
     form: TextForm | None = None
 
     @property
@@ -132,7 +136,11 @@ class OwnData:
             texts = {self.column: "--text" if self.text_column else "the default of --text"}
         else:
             texts = dict.fromkeys(self.form.shape.columns, _OPTION_OF_FORM[self.form.kind])
-        options = texts | {self.id_column: "--id", self.user_column: "--user"}
+        options = texts | {
+            self.id_column: "--id",
+            self.user_column: "--user",
+            self.history_by: "--history-by",
+        }
         return {column: option for column, option in options.items() if column is not None}
 
 
@@ -274,6 +282,8 @@ def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
         raise ParamsError("--conversation: cannot be combined with --text or --json-schema")
     if user_data.json_schema is not None and len(texts) > 1:
         raise ParamsError("--json-schema: name at most one column with --text, or none")
+    if user_data.history_by is not None:
+        return replace(user_data, form=_history_form(user_data, texts))
     recognized = None
     if user_data.json_schema is None and not texts:
         recognized = conversation_column(
@@ -291,10 +301,25 @@ def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
         fields = {"json_schema": user_data.json_schema, "column": next(iter(texts), None)}
     elif len(texts) > 1:
         fields = {"fields": texts}
-    if fields is None:
-        return user_data
+    return user_data if fields is None else replace(user_data, form=_form(fields))
+
+
+def _history_form(user_data: OwnData, texts: Sequence[str]) -> TextForm:
+    """Return the declaration of histories. Raises ParamsError without a column of users."""
+    if user_data.user_column is None:
+        raise ParamsError("--history-by: needs --user, the column with the person of each record")
+    if user_data.conversation is not None or user_data.json_schema is not None or len(texts) > 1:
+        raise ParamsError(
+            "--history-by: name one column with --text, and no other form of a record"
+        )
+    column = next(iter(texts), TEXT)
+    fields = {"person": user_data.user_column, "by": user_data.history_by, "column": column}
+    return _form({"history": fields})
+
+
+def _form(fields: Mapping[str, Any]) -> TextForm:
     try:
-        return replace(user_data, form=TextForm.model_validate(fields))
+        return TextForm.model_validate(fields)
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[0]
         option = _OPTION_OF_FORM[next(iter(fields))]
@@ -428,6 +453,8 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
     language = ENGLISH
     if user_data.form is not None and user_data.form.json_schema is not None:
         of_record = attributes_of_record(user_data.form.json_schema, column=user_data.form.column)
+    if user_data.form is not None and user_data.form.history is not None:
+        of_record = attributes_of_history(user_data.form.history)
     if user_data.donated is not None:
         private = user_data.local_path
         if private is not None and user_data.donated.resolve() == private.resolve():

@@ -36,7 +36,8 @@ from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.release.columns import typed_table
-from sugarbush.report.downloads import LINES, PARQUET, TEXTS
+from sugarbush.release.histories import history_of, records_as_lines, records_table
+from sugarbush.report.downloads import LINES, PARQUET, RECORDS, TEXTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -376,6 +377,14 @@ def write_texts(lineage: Lineage, schema: Schema, folder: Path, *, labels: Label
         lines = texts_as_lines(lineage.final, schema, labels)
         (folder / f"{TEXTS}{LINES}").write_text(lines, encoding="utf-8")
         typed_table(lines, schema).write(folder / f"{TEXTS}{PARQUET}")
+        write_records(lines, schema, folder, RECORDS)
+
+
+def write_records(lines: str, schema: Schema, folder: Path, stem: str) -> None:
+    """Write the records of histories as JSON lines and as parquet. Other records have no file."""
+    if history_of(schema) is not None:
+        (folder / f"{stem}{LINES}").write_text(records_as_lines(lines, schema), encoding="utf-8")
+        records_table(lines, schema).write(folder / f"{stem}{PARQUET}")
 
 
 def load_labels(folder: Path) -> Labels:

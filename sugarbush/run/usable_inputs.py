@@ -71,6 +71,7 @@ def require_usable_inputs(settings: ProjectSettings, schema: Schema, *, source: 
     `source` names the schema in the message.
     Raises InputError if a text or an attribute contains a private column.
     """
+    require_histories(settings, schema)
     refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
     require_edited_schema(settings, schema, source=source)
     require_generator_for_texts(settings)
@@ -94,6 +95,24 @@ def require_possible_mix(settings: ProjectSettings, schema: Schema) -> None:
                 f"attribute{': only of ' + ', '.join(known) if known else ''}. Remove the method, "
                 "or the attribute from the mix. No budget was spent"
             )
+
+
+def require_histories(settings: ProjectSettings, schema: Schema) -> None:
+    """Raise ParamsError if the schema declares histories, and the settings do not make each user
+    one record."""
+    form = None if schema.text is None else schema.text.history
+    if form is None:
+        return
+    if settings.prepare.user_column != form.person:  # which needs the unit user
+        raise ParamsError(
+            "the schema declares histories (text.history), so the unit is the person. Set "
+            f"privacy.unit: user and prepare.user_column: {form.person} (text.history.person)"
+        )
+    if settings.privacy.records_per_user != 1:
+        raise ParamsError(
+            "privacy.records_per_user: a history is one record of its user, so set it to 1. "
+            "text.history.most of the schema limits the records in a history"
+        )
 
 
 def require_usable_project(project: Project) -> None:

@@ -131,6 +131,10 @@ class Conversation(Shape):
     def measures(self) -> tuple[str, ...]:
         return (TURNS, WORDS_PER_TURN)
 
+    @property
+    def limits(self) -> Mapping[str, int]:
+        return {TURNS: self._max_turns}
+
     def lengths(self, text: str) -> dict[str, int]:
         """Return the number of turns, and their mean number of words: one value of each, so that a
         conversation with many turns counts as much as one with few."""

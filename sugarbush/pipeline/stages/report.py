@@ -43,12 +43,13 @@ from sugarbush.release.folders import (
     final_folder,
     methods_of_releases,
     read_release,
+    write_records,
 )
 from sugarbush.release.own_charges import own_charges
 from sugarbush.release.store import FolderRun, MethodTexts
 from sugarbush.report.card_files import card_files
 from sugarbush.report.card_values import release_card
-from sugarbush.report.downloads import LINES, PARQUET, downloads_beside, texts_name
+from sugarbush.report.downloads import LINES, PARQUET, RECORDS, downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.json_fields import json_number
 from sugarbush.report.model import (
@@ -227,6 +228,7 @@ def run(project: Project) -> None:
             (folder / texts_name(method.name, LINES)).write_bytes(lines)
             table = typed_table(lines.decode("utf-8"), project.schema)
             table.write(folder / texts_name(method.name, PARQUET))
+            write_records(lines.decode("utf-8"), project.schema, folder, f"{RECORDS}_{method.name}")
         plots = folder / "plots"
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)
