@@ -4,8 +4,8 @@ A corpus is a file, a folder of files, a dataset folder or a database. A folder 
 of the file names. A csv or json file may be compressed (`.gz`, `.zst`). A `Source` is a path or a
 URL. Rows are read in batches, so memory does not grow with the number of rows.
 
-The number of a row is the number of its record. In a csv or xlsx file, the header is row 1, as in a
-spreadsheet, so the first record is row 2. A text of several lines is one row, and an empty line
+The number of a row is the number of its record. In a csv or xlsx file, header rows count, as in a
+spreadsheet: after one header row, the first record is row 2. A text of several lines is one row, and an empty line
 counts. The number of a row of JSON lines is its line. All other rows are counted from 1.
 """
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from sugarbush.data.cells import cells_of, is_missing
 from sugarbush.data.formats.folders import files_of
+from sugarbush.data.formats.header_rows import FIRST_ROWS, require_one_header_row
 from sugarbush.data.formats.interface import (
     digest_of_file,
     find_format,
@@ -271,6 +272,7 @@ def _rows(source: Source, reading: Reading, span: Span) -> Iterator[Row]:
     """Yield the rows of a source or of a span. If each record names its own fields, check that some
     record of the whole source has each wanted column."""
     form, package = format_of(source, reading.setting), package_of_format(source)
+    _require_options(source, reading)
     rows = form.rows(source, reading, span)
     if package is not None:
         rows = _rows_of_plugin(rows, source, reading.setting, package)
@@ -317,11 +319,17 @@ def column_names(
     The names are a header, the keys of the first json object, or the columns of a table. In a file
     without a header, the first line is a private record. Therefore the names must include all
     `required` columns. Names that look like data are omitted. `required` maps a column to the
-    setting that names the column. Raises InputError that names the file and `setting`.
+    setting that names the column. Raises InputError that names the file and `setting`, and
+    HeaderRowsError if the file shows several header rows and no option says their number.
     """
     path = files_of(path, setting=setting)[0]
     form, reading = format_of(path, setting), Reading(setting, required, options=options)
     try:
+        _require_options(path, reading)
+        if options.header_rows is None:
+            first = form.first_rows(path, reading, FIRST_ROWS)
+            option = reading.option("header_rows")
+            require_one_header_row(path, first, required, setting=setting, option=option)
         names = form.names(path, reading)
     except UsageError:
         raise
@@ -340,6 +348,16 @@ def column_names(
         raise InputError(f"{path}: has no rows (setting {setting})")
     form.require_columns(path, required, names)
     return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
+
+
+def _require_options(source: Source, reading: Reading) -> None:
+    """Raise InputError for an option that the format of the source does not have."""
+    if reading.options.header_rows is not None:
+        if not format_of(source, reading.setting).header_is_row_1:
+            raise InputError(
+                f"{source}: only csv and xlsx files have header rows. Leave out "
+                f"{reading.option('header_rows')} (setting {reading.setting})"
+            )
 
 
 def conversation_column(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # a slow import
     import pandas as pd
 
 _SHOWN_ROWS = 5
-_HEADER = " The header is row 1."
 _EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
 
 
@@ -131,14 +130,17 @@ def usable(
         problem, numbers = next(iter(bad.items()))
         raise InputError(
             f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Fix the file, or set "
-            f"prepare.bad_rows: drop.{_header_note(source)}"
+            f"prepare.bad_rows: drop.{_header_note(source, params)}"
         )
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _header_note(source: str) -> str:
+def _header_note(source: str, params: PrepareSettings) -> str:
     form = find_format(source)
-    return _HEADER if form is not None and form.header_is_row_1 else ""
+    if form is None or not form.header_is_row_1:
+        return ""
+    rows = params.header_rows or 1
+    return " The header is row 1." if rows == 1 else f" Rows 1 to {rows} are the header."
 
 
 def _problem(row: Row, text: str, params: PrepareSettings, columns: Sequence[str]) -> str | None:

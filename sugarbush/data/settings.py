@@ -52,6 +52,8 @@ class PrepareSettings(Section):
     """Encoding of csv and json files without a byte order mark, such as cp1252; null: UTF-8."""
     table: str | None = None
     """Sheet of an xlsx file, or table or simple SELECT of a database; null: the one that fits."""
+    header_rows: Annotated[int, Field(ge=1, le=20)] | None = None
+    """Number of rows above the first record of a csv or xlsx file; null: 1."""
     rows_depend_on_other_rows: bool | None = None
     """false: you declare that no row depends on others, for a query that cannot be checked."""
     text_column: str = "text"
@@ -83,6 +85,7 @@ class PrepareSettings(Section):
         return ReadOptions(
             encoding=self.encoding,
             table=self.table,
+            header_rows=self.header_rows,
             rows_are_independent=self.rows_depend_on_other_rows is False,
         )
 

@@ -25,13 +25,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source, as `prepare.encoding` and `prepare.table` say.
+    """How to read a source, as the settings of `prepare` with these names say.
 
     With `rows_are_independent`, the user declares that no row depends on other rows.
     """
 
     encoding: str | None = None
     table: str | None = None
+    header_rows: int | None = None
     rows_are_independent: bool = False
 
 
@@ -78,9 +79,15 @@ class Reading:
     options: ReadOptions = NO_OPTIONS
 
     @property
-    def table_setting(self) -> str:
-        """The setting or the option of `init` that names a sheet or a table."""
-        return "--table" if self.setting == "--from" else "prepare.table"
+    def header_rows(self) -> int:
+        """The number of rows above the first record."""
+        return self.options.header_rows or 1
+
+    def option(self, name: str) -> str:
+        """The setting or the option of `init` with this name, such as `table`."""
+        if self.setting == "--from":
+            return "--" + name.replace("_", "-")
+        return f"prepare.{name}"
 
 
 def require_columns(
