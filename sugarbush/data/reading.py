@@ -15,7 +15,7 @@ import difflib
 import hashlib
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,6 +31,7 @@ from sugarbush.data.formats.interface import (
     format_of,
     package_of_format,
 )
+from sugarbush.data.formats.json_files import JsonLines, JsonList
 from sugarbush.data.formats.rows import (
     BATCH_ROWS,
     NO_OPTIONS,
@@ -75,6 +76,7 @@ __all__ = [
     "read_rows",
     "reads_keys",
     "require_column",
+    "path_of_records",
     "row_batches",
     "rows_of_frame",
     "stream_rows",
@@ -82,10 +84,12 @@ __all__ = [
 
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/#%$€£&-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
+_PATH = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _MOST_COLUMNS = 20
 _SPAN_BYTES = 2**25  # of csv and json lines: a public constant, so workers do not change the shards
 # The names of a column with conversations in most public datasets, with the keys of a turn
 _CONVERSATIONS = {"messages": ("role", "content"), "conversations": ("from", "value")}
+_USUAL_TEXTS = {"text", *_CONVERSATIONS}
 # The argument of the Python API that sets a setting.
 _ARGUMENTS = {
     "prepare.text_column": "text",
@@ -352,12 +356,51 @@ def column_names(
 
 def _require_options(source: Source, reading: Reading) -> None:
     """Raise InputError for an option that the format of the source does not have."""
-    if reading.options.header_rows is not None:
-        if not format_of(source, reading.setting).header_is_row_1:
+    form = format_of(source, reading.setting)
+    for name, has_it, which in (
+        ("header_rows", form.header_is_row_1, "csv and xlsx files have header rows"),
+        ("records", isinstance(form, JsonLines | JsonList), "JSON files have a path of records"),
+    ):
+        if getattr(reading.options, name) is not None and not has_it:
             raise InputError(
-                f"{source}: only csv and xlsx files have header rows. Leave out "
-                f"{reading.option('header_rows')} (setting {reading.setting})"
+                f"{source}: only {which}. Leave out {reading.option(name)} "
+                f"(setting {reading.setting})"
             )
+
+
+def path_of_records(
+    path: Source, *, needed: Collection[str], setting: str, options: ReadOptions
+) -> str | None:
+    """Return the path of the only list of objects in a JSON file that is one object, or None.
+
+    The names of the objects decide, and no value. An object with the `needed` columns is a record
+    and has no such list. Of several lists, it is the only one with the `needed` columns. Without
+    `needed` columns, a record has one of the usual names of texts. Raises InputError that names the
+    paths if there are several.
+    """
+    file = files_of(path, setting=setting)[0]
+    form, reading = format_of(file, setting), Reading(setting, {}, options=options)
+    try:
+        lists = form.record_lists(file, reading)
+        names = form.names(file, reading) if lists else ()
+    except UsageError:
+        raise
+    except Exception:
+        return None  # `column_names` says what is wrong
+
+    def fits(have: Collection[str]) -> bool:
+        return set(needed) <= set(have) if needed else bool(_USUAL_TEXTS & set(have))
+
+    if not lists or fits(names):
+        return None
+    fitting = [each for each in lists if fits(each.names)] or lists
+    if len(fitting) == 1:
+        return fitting[0].path
+    shown = ", ".join(each.path for each in fitting if _PATH.fullmatch(each.path))
+    raise InputError(
+        f"{file}: {len(fitting)} lists may be the records{shown and ': '}{shown}. Name one of them "
+        f"with {reading.option('records')} (setting {setting})"
+    )
 
 
 def conversation_column(

@@ -54,6 +54,8 @@ class PrepareSettings(Section):
     """Sheet of an xlsx file, or table or simple SELECT of a database; null: the one that fits."""
     header_rows: Annotated[int, Field(ge=1, le=20)] | None = None
     """Number of rows above the first record of a csv or xlsx file; null: 1."""
+    records: str | None = None
+    """Path of the list of records in a JSON file, such as data.tickets; null: none."""
     rows_depend_on_other_rows: bool | None = None
     """false: you declare that no row depends on others, for a query that cannot be checked."""
     text_column: str = "text"
@@ -86,6 +88,7 @@ class PrepareSettings(Section):
             encoding=self.encoding,
             table=self.table,
             header_rows=self.header_rows,
+            records=self.records,
             rows_are_independent=self.rows_depend_on_other_rows is False,
         )
 

@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from sugarbush.data.formats.names import scheme_of, suffix_of, suffixes
 from sugarbush.data.formats.header_rows import Cells
-from sugarbush.data.formats.rows import WHOLE, Reading, Row, Scan, Span, require_columns
+from sugarbush.data.formats.rows import (
+    WHOLE,
+    Reading,
+    RecordList,
+    Row,
+    Scan,
+    Span,
+    require_columns,
+)
 from sugarbush.data.formats.text_files import can_be_divided, lines_of, shown_encoding
 from sugarbush.data.remote import Database, File, RemotePath, Source
 from sugarbush.errors import InputError, ParamsError
@@ -61,6 +69,10 @@ class Format(ABC, Generic[S]):
 
     def first_rows(self, source: S, reading: Reading, most: int) -> Sequence[Cells]:
         """Return the cells of the first rows, header rows too, or nothing for records with keys."""
+        return ()
+
+    def record_lists(self, source: S, reading: Reading) -> Sequence[RecordList]:
+        """Return the lists of objects in a source that is one object."""
         return ()
 
     def require_packages(self, name: str) -> None:

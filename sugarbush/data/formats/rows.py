@@ -23,6 +23,13 @@ class Row(NamedTuple):
     problem: str = ""
 
 
+class RecordList(NamedTuple):
+    """A list of objects inside a file: its dotted path, and the names in its first object."""
+
+    path: str
+    names: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """How to read a source, as the settings of `prepare` with these names say.
@@ -33,6 +40,7 @@ class ReadOptions:
     encoding: str | None = None
     table: str | None = None
     header_rows: int | None = None
+    records: str | None = None
     rows_are_independent: bool = False
 
 
