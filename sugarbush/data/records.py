@@ -6,6 +6,7 @@ Donated examples, which are public, become records with labels.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,9 +81,10 @@ def usable(
     source: str,
     setting: str,
     notations: NotationsOfColumns | None = None,
+    omitted: Counter[str] | None = None,
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
     """Return the usable rows in order, and the number of bad rows by problem. Count the notations
-    of numbers in `notations`.
+    of numbers in `notations`, and in `omitted` what the shape leaves out of usable rows.
 
     A usable row has a text, and a value in the id column and the user column of the settings. The
     check of a row depends on this row alone. With `bad_rows: refuse`, an InputError names the first
@@ -116,6 +118,8 @@ def usable(
         except ShapeError as error:
             bad.setdefault(str(error), []).append(row.number)
             continue
+        if omitted is not None:
+            omitted.update(shape.omitted(row.fields))
         user_column = row.fields.get(params.user_column or "")
         records.append(
             Record(
