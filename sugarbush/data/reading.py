@@ -5,8 +5,9 @@ of the file names. A csv or json file may be compressed (`.gz`, `.zst`). A `Sour
 URL. Rows are read in batches, so memory does not grow with the number of rows.
 
 The number of a row is the number of its record. In a csv or xlsx file, header rows count, as in a
-spreadsheet: after one header row, the first record is row 2. A text of several lines is one row, and an empty line
-counts. The number of a row of JSON lines is its line. All other rows are counted from 1.
+spreadsheet: after one header row, the first record is row 2. A text of several lines is one row,
+and an empty line counts. The number of a row of JSON lines is its line. All other rows are counted
+from 1.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from sugarbush.data.remote import (
     source_of,
     state_of,
 )
+from sugarbush.data.threads import conversations, message_columns, reading_of_messages
 from sugarbush.errors import InputError, UsageError
 from sugarbush.privacy.shards import MapShards
 
@@ -137,12 +139,18 @@ def row_batches(
     """
     reading = Reading(setting, wanted, all_columns, broken, options)
     empty = True
-    for file in files_of(path, setting=setting):
+    for file in _files(path, reading):
         for batch in shard_batches(FileShard(file), reading):
             empty = False
             yield file, batch
     if empty:
         raise InputError(f"{path}: has no rows (setting {setting})")
+
+
+def _files(path: Source, reading: Reading) -> list[Source]:
+    """Return the files of a corpus. If rows are messages, a thread may be in several files, so the
+    corpus is read as one."""
+    return [path] if reading.options.thread else files_of(path, setting=reading.setting)
 
 
 class FileShard(NamedTuple):
@@ -175,8 +183,10 @@ def file_shards(path: Source, *, reading: Reading, map_shards: MapShards) -> lis
     A file has the spans of its format, such as the row groups of a parquet file. A text file that
     its format can scan is divided at rows near multiples of `_SPAN_BYTES`. The shards depend only
     on the files, and not on the number of processes. Each shard has the state of its file before
-    the division.
+    the division. If rows are messages, there is one shard.
     """
+    if reading.options.thread is not None:
+        return [FileShard(path)]
     shards: list[list[FileShard]] = []
     ranges: list[_Range] = []
     for file in files_of(path, setting=reading.setting):
@@ -250,8 +260,14 @@ def shard_batches(shard: FileShard, reading: Reading) -> Iterator[list[Row]]:
     that some record of the file has each column.
 
     Raises InputError if the file changes after its division. Otherwise a record that moves to
-    another shard would be read twice.
+    another shard would be read twice. If rows are messages, the rows of a thread are one.
     """
+    if reading.options.thread is not None:
+        messages = reading_of_messages(reading)
+        rows = conversations(_rows_of(shard.file, messages), reading.options.thread)
+        while batch := list(islice(rows, BATCH_ROWS)):
+            yield batch
+        return
     with opening(shard.file, reading.setting):
         shard.require_unchanged()
         rows = _rows(shard.file, reading, shard.span)
@@ -262,6 +278,14 @@ def shard_batches(shard: FileShard, reading: Reading) -> Iterator[list[Row]]:
             shard.require_unchanged()  # a changed file explains the error
             raise
         shard.require_unchanged()
+
+
+def _rows_of(path: Source, reading: Reading) -> Iterator[Row]:
+    for file in files_of(path, setting=reading.setting):
+        with opening(file, reading.setting):
+            shard = FileShard(file, state=state_of(file))
+        for batch in shard_batches(shard, reading):
+            yield from batch
 
 
 def changed_while_read(source: object) -> InputError:
@@ -324,8 +348,13 @@ def column_names(
     without a header, the first line is a private record. Therefore the names must include all
     `required` columns. Names that look like data are omitted. `required` maps a column to the
     setting that names the column. Raises InputError that names the file and `setting`, and
-    HeaderRowsError if the file shows several header rows and no option says their number.
+    HeaderRowsError if the file shows several header rows and no option says their number. If rows
+    are messages, the columns of the turns are left out.
     """
+    turns: set[str] = set()
+    if (thread := options.thread) is not None:
+        required = message_columns(required, thread)
+        turns = {thread.thread, thread.speaker, thread.text, thread.time or thread.text}
     path = files_of(path, setting=setting)[0]
     form, reading = format_of(path, setting), Reading(setting, required, options=options)
     try:
@@ -351,7 +380,8 @@ def column_names(
     if not names:
         raise InputError(f"{path}: has no rows (setting {setting})")
     form.require_columns(path, required, names)
-    return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
+    shown = (name for name in names if _COLUMN_NAME.fullmatch(name) and name not in turns)
+    return tuple(dict.fromkeys(shown))
 
 
 def _require_options(source: Source, reading: Reading) -> None:
@@ -481,7 +511,8 @@ def digest_of_source(
 ) -> bytes:
     """Compute the digest of a file or folder as `digest_of_files` does, or the digest of the
     wanted columns of a database."""
-    return _digest([source], Reading(setting, wanted, options=options))
+    reading = Reading(setting, wanted, options=options)
+    return _digest([source], reading_of_messages(reading) if options.thread else reading)
 
 
 def _digest(sources: Iterable[Source], reading: Reading) -> bytes:

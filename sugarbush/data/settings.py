@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from sugarbush.data.formats.rows import ReadOptions
+from sugarbush.data.formats.rows import ReadOptions, ThreadColumns
 from sugarbush.data.remote import is_database, is_remote
 from sugarbush.privacy.remarks import ROWS_SETTING
 from sugarbush.settings import AtLeastOne, Section
@@ -64,6 +64,12 @@ class PrepareSettings(Section):
     """Column of the record's id; null: a hash of the text is the id."""
     user_column: str | None = None
     """Column of the user who wrote the record; only with privacy.unit: user."""
+    thread_column: str | None = None
+    """Column of the thread, if each row is a message: the rows of a thread are one record."""
+    time_column: str | None = None
+    """Column of the time of a message; null: messages are in the order of the rows."""
+    speaker_column: str | None = None
+    """Column of the speaker of a message: one of the roles in the schema."""
     donated: str | None = EXAMPLE_FOLDER + "donated.jsonl"
     """File of donated examples, which are not protected; null: no examples."""
     accept_overlap: bool = False
@@ -89,8 +95,35 @@ class PrepareSettings(Section):
             table=self.table,
             header_rows=self.header_rows,
             records=self.records,
+            thread=self.thread,
             rows_are_independent=self.rows_depend_on_other_rows is False,
         )
+
+    @property
+    def thread(self) -> ThreadColumns | None:
+        """The columns of messages, if each row is one."""
+        if self.thread_column is None or self.speaker_column is None:
+            return None
+        return ThreadColumns(
+            thread=self.thread_column,
+            speaker=self.speaker_column,
+            text=self.text_column,
+            time=self.time_column,
+            user=self.user_column,
+        )
+
+    @model_validator(mode="after")
+    def _thread_is_the_record(self) -> PrepareSettings:
+        if self.thread_column is None:
+            if self.time_column is not None or self.speaker_column is not None:
+                raise ValueError("time_column and speaker_column need thread_column")
+        elif self.speaker_column is None:
+            raise ValueError("thread_column needs speaker_column, which names the speakers")
+        elif self.id_column != self.thread_column:
+            raise ValueError(
+                "with thread_column, a thread is a record. Set id_column to the same column"
+            )
+        return self
 
     @model_validator(mode="after")
     def _rows_are_independent(self) -> PrepareSettings:

@@ -44,6 +44,7 @@ class Csv(DividedTextFormat):
         too."""
         setting, required = reading.setting, reading.wanted
         number = span.rows + reading.header_rows
+        first = number + 1
         try:
             if span == WHOLE:
                 lines: Iterator[list[str]] = _cells(
@@ -65,15 +66,15 @@ class Csv(DividedTextFormat):
             require_columns(path, required, header)
             if any(header.count(name) > 1 for name in required):
                 raise InputError(f"{path}, row {at + 1}: names a column twice (setting {setting})")
-            for number, cells in enumerate(lines, start=number + 1):
+            for number, cells in enumerate(lines, start=first):
                 if not cells:
                     continue
                 if len(cells) == len(header):
                     yield Row(number, dict(zip(header, cells, strict=True)))
                     continue
                 problem = (
-                    f"has {len(cells)} cells, but the header (row {at + 1}) has {len(header)}. A cell "
-                    "with a delimiter or a line break needs quotes"
+                    f"has {len(cells)} cells, but the header (row {at + 1}) has {len(header)}. "
+                    "A cell with a delimiter or a line break needs quotes"
                 )
                 if not reading.broken:
                     raise InputError(f"{path}, row {number}: {problem} (setting {setting})")

@@ -190,8 +190,8 @@ def _require_row_wise(
         raise InputError(
             f"{database}: {where} has {error}, so its rows may depend on other rows: one more row "
             "could replace or change others, and the guarantee would not hold. Name a table in "
-            f"{reading.option('table')}, or write SELECT columns FROM table WHERE a condition on the "
-            "row's own columns. If you know that no row depends on others, set "
+            f"{reading.option('table')}, or write SELECT columns FROM table WHERE a condition on "
+            "the row's own columns. If you know that no row depends on others, set "
             f"{ROWS_SETTING}: false; the release card will say so"
         ) from None
 

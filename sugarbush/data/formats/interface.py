@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
-from sugarbush.data.formats.names import scheme_of, suffix_of, suffixes
 from sugarbush.data.formats.header_rows import Cells
+from sugarbush.data.formats.names import scheme_of, suffix_of, suffixes
 from sugarbush.data.formats.rows import (
     WHOLE,
     Reading,

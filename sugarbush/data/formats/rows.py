@@ -30,6 +30,17 @@ class RecordList(NamedTuple):
     names: tuple[str, ...]
 
 
+class ThreadColumns(NamedTuple):
+    """The columns of rows that are messages: of the thread, the speaker and the text. Without
+    `time`, the order of the rows is that of the messages. With `user`, a thread has one user."""
+
+    thread: str
+    speaker: str
+    text: str
+    time: str | None = None
+    user: str | None = None
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """How to read a source, as the settings of `prepare` with these names say.
@@ -41,6 +52,7 @@ class ReadOptions:
     table: str | None = None
     header_rows: int | None = None
     records: str | None = None
+    thread: ThreadColumns | None = None
     rows_are_independent: bool = False
 
 

@@ -47,7 +47,9 @@ _NO_TEXT, _PARTS, _KEYS = (
     "turns with more than a speaker and a text: the rest is dropped",
 )
 _OMITTED = ("turns ", "parts of a turn ")
-_POLICY = "Or say what to do with such turns: other_turns (--other-turns) drop, join or one of roles"
+_POLICY = (
+    "Or say what to do with such turns: other_turns (--other-turns) drop, join or one of roles"
+)
 ROLES = {ChatFormat.OPENAI: ("user", "assistant"), ChatFormat.SHAREGPT: ("human", "gpt")}
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sugarbush.data.records import usable
 from sugarbush.data.reading import Row
+from sugarbush.data.records import usable
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.shapes.declaration import TextForm
@@ -23,17 +23,23 @@ OPENAI = [
 ]
 PARTS = [
     {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
-    {"role": "user", "content": [
-        {"type": "text", "text": "What is this?"},
-        {"type": "image_url", "image_url": {"url": "https://x"}},
-        {"type": "text", "text": "It was in the box."},
-    ]},
-    {"role": "assistant", "content": [
-        {"type": "thinking", "thinking": "A lamp?"},
-        {"type": "text", "text": "A lamp."},
-        {"type": "tool_use", "id": "t", "name": "shop", "input": {}},
-    ]},
-]  # fmt: skip
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": "https://x"}},
+            {"type": "text", "text": "It was in the box."},
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "A lamp?"},
+            {"type": "text", "text": "A lamp."},
+            {"type": "tool_use", "id": "t", "name": "shop", "input": {}},
+        ],
+    },
+]
 SHAREGPT = [
     {"from": "system", "value": "Be brief."},
     {"from": "human", "value": "Hi", "weight": None},
@@ -41,11 +47,16 @@ SHAREGPT = [
 ]
 TELEGRAM = [
     {"id": 1, "type": "service", "action": "create_group", "actor": "Vera"},
-    {"id": 2, "type": "message", "from": "Shop", "date": "2026-01-05T09:12:33",
-     "text": ["See ", {"type": "link", "text": "the page"}, "."]},
+    {
+        "id": 2,
+        "type": "message",
+        "from": "Shop",
+        "date": "2026-01-05T09:12:33",
+        "text": ["See ", {"type": "link", "text": "the page"}, "."],
+    },
     {"id": 3, "type": "message", "from": "Vera", "text": "Thanks", "reply_to_message_id": 2},
     {"id": 4, "type": "message", "from": "Ole", "photo": "photos/1.jpg", "text": ""},
-]  # fmt: skip
+]
 INTERCOM = [
     {"type": "conversation_part", "author": {"type": "user", "id": "9"}, "body": "It flickers."},
     {"type": "conversation_part", "author": {"type": "admin", "id": "1"}, "body": None},
@@ -63,12 +74,18 @@ def chat(policy: str, **changes: Any) -> Shape:
     ("turns", "changes", "policy", "text"),
     [
         (OPENAI, {}, "drop", "User: Is it warm?\nAssistant: Yes, 20 degrees."),
-        (OPENAI, {}, "join", "User: Be brief.\nIs it warm?\nAssistant: 20 degrees\nYes, 20 degrees."),
+        (
+            OPENAI,
+            {},
+            "join",
+            "User: Be brief.\nIs it warm?\nAssistant: 20 degrees\nYes, 20 degrees.",
+        ),
         (
             OPENAI,
             {"roles": ["user", "assistant", "program"]},
             "program",
-            "Program: Be brief.\nUser: Is it warm?\nProgram: 20 degrees\nAssistant: Yes, 20 degrees.",
+            "Program: Be brief.\nUser: Is it warm?\nProgram: 20 degrees\n"
+            "Assistant: Yes, 20 degrees.",
         ),
         (
             OPENAI,
@@ -77,7 +94,12 @@ def chat(policy: str, **changes: Any) -> Shape:
             "System: Be brief.\nUser: Is it warm?\nTool: 20 degrees\nAssistant: Yes, 20 degrees.",
         ),
         (PARTS, {}, "drop", "User: What is this?\nIt was in the box.\nAssistant: A lamp."),
-        (SHAREGPT, {"format": "sharegpt", "roles": ["human", "gpt"]}, "drop", "Human: Hi\nGpt: Hello"),
+        (
+            SHAREGPT,
+            {"format": "sharegpt", "roles": ["human", "gpt"]},
+            "drop",
+            "Human: Hi\nGpt: Hello",
+        ),
         (
             TELEGRAM,
             {"format": ["from", "text"], "roles": ["Shop", "customer"]},
@@ -98,7 +120,7 @@ def chat(policy: str, **changes: Any) -> Shape:
             "Model: Hi\nUser: ab",
         ),
     ],
-)  # fmt: skip
+)
 def test_each_policy_reads_each_export(
     turns: Any, changes: dict[str, Any], policy: str, text: str
 ) -> None:
@@ -120,9 +142,12 @@ def test_what_is_left_out_is_counted_and_not_shown() -> None:
         "parts of a turn without a text, such as an image: dropped": 0,
     }
     schema = Schema.model_validate(
-        {"subject": "x", "text": {"conversation": {"other_turns": "drop"}},
-         "attributes": [{"name": "a", "values": ["b"], "column": "a"}]}
-    )  # fmt: skip
+        {
+            "subject": "x",
+            "text": {"conversation": {"other_turns": "drop"}},
+            "attributes": [{"name": "a", "values": ["b"], "column": "a"}],
+        }
+    )
     params = PrepareSettings().model_copy(update={"bad_rows": "drop"})
     rows = [Row(1, {"messages": OPENAI, "a": "b"}), Row(2, {"messages": 3, "a": "b"})]
     from collections import Counter

@@ -34,8 +34,7 @@ def _bodies(file: Path, records: str | None, column: str = "body") -> list[tuple
     return [(row.number, row.fields[column]) for row in rows]
 
 
-@pytest.mark.parametrize("block", [1, 3, 2**20])
-@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(("indent", "block"), [(None, 1), (2, 3), (None, 2**20), (2, 2**20)])
 @pytest.mark.parametrize(
     ("content", "path"),
     [
@@ -46,13 +45,13 @@ def _bodies(file: Path, records: str | None, column: str = "body") -> list[tuple
     ],
 )
 def test_the_list_of_records_is_found_by_its_names(
-    tmp_path: Path, content: Any, path: str, indent: int | None, block: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(json_files, "_BLOCK_CHARACTERS", block)
-    file = _file(tmp_path, content, indent=indent)
-    assert _path(file, "body") == path
-    assert _bodies(file, path) == [(1, "It flickers."), (2, "It is late.")]
+    tmp_path: Path, content: Any, path: str, indent: int | None, block: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_files, "_BLOCK_CHARACTERS", block)
+        file = _file(tmp_path, content, indent=indent)
+        assert _path(file, "body") == path
+        assert _bodies(file, path) == [(1, "It flickers."), (2, "It is late.")]
 
 
 def test_two_lists_with_the_columns_are_named(tmp_path: Path) -> None:
@@ -101,7 +100,7 @@ def test_a_path_without_a_list_is_named(tmp_path: Path, records: str) -> None:
 def test_a_file_that_ends_inside_is_refused(tmp_path: Path, cut: int) -> None:
     file = _file(tmp_path, {"tickets": TICKETS})
     file.write_text(file.read_text(encoding="utf-8-sig")[:-cut])
-    with pytest.raises(InputError, match="is not JSON|cannot be read"):
+    with pytest.raises(InputError, match=r"is not JSON|cannot be read"):
         _bodies(file, "tickets")
 
 
