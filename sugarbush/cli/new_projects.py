@@ -26,7 +26,7 @@ _ENCODING = (
 )
 
 _RECORDS = (
-    "The records are the list {0} of the file, so params.yaml sets prepare.records: {0}. If they "
+    "The records are the list {0} of the file, so params.yaml sets prepare.table: {0}. If they "
     "are another list, name it with --records"
 )
 

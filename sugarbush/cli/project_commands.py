@@ -38,7 +38,14 @@ def init(
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option(help="Sheet of an xlsx file, or table or SELECT of a database."),
+        typer.Option(
+            "--table",
+            "--records",
+            help=(
+                "Sheet of an xlsx file, list of records in a JSON file (such as data.tickets), or "
+                "table or SELECT of a database."
+            ),
+        ),
     ] = None,
     header_rows: Annotated[
         int | None,
@@ -48,10 +55,6 @@ def init(
             max=20,
             help="Number of rows above the first record of a csv or xlsx file. Default: 1.",
         ),
-    ] = None,
-    records: Annotated[
-        str | None,
-        typer.Option(help="Path of the list of records in a JSON file, such as: data.tickets."),
     ] = None,
     text: Annotated[
         str | None,
@@ -172,7 +175,6 @@ def init(
         "columns": columns,
         "table": table,
         "header_rows": header_rows,
-        "records": records,
         "conversation": conversation,
         "roles": roles,
         "turn_keys": turn_keys,

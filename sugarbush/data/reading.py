@@ -32,7 +32,6 @@ from sugarbush.data.formats.interface import (
     format_of,
     package_of_format,
 )
-from sugarbush.data.formats.json_files import JsonLines, JsonList
 from sugarbush.data.formats.rows import (
     BATCH_ROWS,
     NO_OPTIONS,
@@ -387,15 +386,11 @@ def column_names(
 def _require_options(source: Source, reading: Reading) -> None:
     """Raise InputError for an option that the format of the source does not have."""
     form = format_of(source, reading.setting)
-    for name, has_it, which in (
-        ("header_rows", form.header_is_row_1, "csv and xlsx files have header rows"),
-        ("records", isinstance(form, JsonLines | JsonList), "JSON files have a path of records"),
-    ):
-        if getattr(reading.options, name) is not None and not has_it:
-            raise InputError(
-                f"{source}: only {which}. Leave out {reading.option(name)} "
-                f"(setting {reading.setting})"
-            )
+    if reading.options.header_rows is not None and not form.header_is_row_1:
+        raise InputError(
+            f"{source}: only csv and xlsx files have header rows. Leave out "
+            f"{reading.option('header_rows')} (setting {reading.setting})"
+        )
 
 
 def path_of_records(
@@ -429,7 +424,7 @@ def path_of_records(
     shown = ", ".join(each.path for each in fitting if _PATH.fullmatch(each.path))
     raise InputError(
         f"{file}: {len(fitting)} lists may be the records{shown and ': '}{shown}. Name one of them "
-        f"with {reading.option('records')} (setting {setting})"
+        f"with {reading.records_option} (setting {setting})"
     )
 
 

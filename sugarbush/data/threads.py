@@ -30,7 +30,9 @@ def message_columns(wanted: Mapping[str, str], thread: ThreadColumns) -> dict[st
     named = {name: setting for name, setting in wanted.items() if name != MESSAGES}
     for name, column in thread._asdict().items():
         if column is not None:
-            named.setdefault(column, f"prepare.{name}_column")
+            named.setdefault(
+                column, "prepare.text_column" if name == "text" else f"prepare.messages.{name}"
+            )
     return named
 
 
@@ -41,7 +43,7 @@ def reading_of_messages(reading: Reading) -> Reading:
     assert thread is not None
     if MESSAGES not in reading.wanted:
         raise InputError(
-            "prepare.thread_column: rows become conversations, but the schema declares none. Set "
+            "prepare.messages: rows become conversations, but the schema declares none. Set "
             f"text: {{conversation: {{column: {MESSAGES}, roles: [...]}}}}"
         )
     wanted = message_columns(reading.wanted, thread)
@@ -117,8 +119,8 @@ def _bad_time(number: int, column: str) -> Row:
         number,
         {},
         f"column '{column}' has a time that cannot be read, or that may be read as two dates. "
-        "Write times such as 2026-01-05 17:30:00, or leave out prepare.time_column: then turns are "
-        "in the order of the rows",
+        "Write times such as 2026-01-05 17:30:00, or leave out --time (prepare.messages.time): "
+        "then turns are in the order of the rows",
     )
 
 

@@ -104,7 +104,6 @@ class OwnData:
     time: str | None = None
     speaker: str | None = None
     header_rows: int | None = None
-    records: str | None = None
     json_schema: Path | None = None
     form: TextForm | None = None
 
@@ -222,7 +221,6 @@ def create_project(
             encoding=options.encoding or encoding,
             table=user_data.table or options.table,
             header_rows=user_data.header_rows or options.header_rows,
-            records=user_data.records or options.records,
             thread=user_data.messages,
         )
         with working("reading the column names"):
@@ -311,12 +309,12 @@ def _profile_new_project(
 def with_records(user_data: OwnData, options: ReadOptions) -> tuple[ReadOptions, str | None]:
     """Return the options with the path of the records, and the path if no option names it. The
     names in a JSON file decide, never a value."""
-    if options.records is not None:
+    if options.table is not None:
         return options, None
     found = path_of_records(
         user_data.source, needed=user_data.named, setting=_FROM, options=options
     )
-    return replace(options, records=found), found
+    return replace(options, table=found), found
 
 
 def _with_one_column(user_data: OwnData, options: ReadOptions) -> OwnData:
@@ -489,13 +487,10 @@ def _files_for(
         },
     }
     options = {
-        "table": user_data.table,
+        "table": user_data.table or found["records"],
         "header_rows": user_data.header_rows,
-        "thread_column": user_data.thread,
-        "time_column": user_data.time,
-        "speaker_column": user_data.speaker,
+        "messages": _message_settings(user_data),
         "encoding": found["encoding"],
-        "records": user_data.records or found["records"],
     }
     changes["prepare"] |= {name: value for name, value in options.items() if value is not None}
     changes |= _generator_changes(user_data)
@@ -513,6 +508,12 @@ def _files_for(
         beside = (Path(SCHEMA).parent / user_data.json_schema.name).as_posix()
         files[beside] = user_data.json_schema.read_text(encoding="utf-8")
     return files
+
+
+def _message_settings(user_data: OwnData) -> dict[str, str | None] | None:
+    if (columns := user_data.messages) is None:
+        return None
+    return {name: getattr(columns, name) for name in ("thread", "speaker", "time")}
 
 
 def _generator_changes(user_data: OwnData) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Reads JSON lines, and JSON files with one list of objects or with objects one after the other.
 
-The list may be inside objects: `prepare.records` names its path, such as `data.tickets`. The memory
+The list may be inside objects: `prepare.table` names its path, such as `data.tickets`. The memory
 for a list is one block of its text and the largest record.
 """
 
@@ -207,7 +207,7 @@ class JsonList(TextFormat):
     def names(self, path: File, reading: Reading) -> Sequence[str]:
         """Return the keys of the first object, and the dotted paths in the object."""
         with open_text(path, reading.options.encoding, newline="\n") as file:
-            if (items := _items(_JsonText(file), reading.options.records)) is not None:
+            if (items := _items(_JsonText(file), reading.options.table)) is not None:
                 return _keys(next(items, {}))
         return JsonLines().names(path, reading)
 
@@ -217,7 +217,7 @@ class JsonList(TextFormat):
         encoding, setting = reading.options.encoding, reading.setting
         with reading_text(path, setting, encoding), open_text(path, encoding, newline="\n") as file:
             with _reading_json(path, 1, setting):
-                items = _items(_JsonText(file), reading.options.records)
+                items = _items(_JsonText(file), reading.options.table)
             if items is not None:
                 yield from _rows(path, _numbered(path, items, reading), reading)
                 return
@@ -274,8 +274,8 @@ def _within(text: _JsonText, path: tuple[str, ...]) -> Iterator[Any]:
 
 
 def _records_in(record: Any, path: File, number: int, reading: Reading) -> Iterable[Any]:
-    """Return the records of a line: itself, or the objects of the list at `prepare.records`."""
-    if (records := reading.options.records) is None:
+    """Return the records of a line: itself, or the objects of the list at `prepare.table`."""
+    if (records := reading.options.table) is None:
         return (record,)
     found: list[Any] = [record]
     for name in records.split("."):
@@ -286,7 +286,7 @@ def _records_in(record: Any, path: File, number: int, reading: Reading) -> Itera
             if isinstance(inner, dict) and (value := inner.get(name)) is not None
         ]
     if not found or not all(isinstance(each, list) for each in found):
-        option = reading.option("records")
+        option = reading.records_option
         raise InputError(
             f"{path}, row {number}: has no list of records at {records}, which {option} names "
             f"(setting {reading.setting})"
@@ -318,8 +318,8 @@ def _numbered(path: File, items: Iterator[Any], reading: Reading) -> Iterator[tu
             break
         number += 1
         yield number, item
-    if not number and (records := reading.options.records) is not None:
-        option = reading.option("records")
+    if not number and (records := reading.options.table) is not None:
+        option = reading.records_option
         raise InputError(
             f"{path}: has no list of records at {records}, which {option} names "
             f"(setting {reading.setting})"

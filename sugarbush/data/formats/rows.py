@@ -45,13 +45,14 @@ class ThreadColumns(NamedTuple):
 class ReadOptions:
     """How to read a source, as the settings of `prepare` with these names say.
 
+    `table` is a sheet, a table of a database, or the path of the list of records in a JSON file.
+
     With `rows_are_independent`, the user declares that no row depends on other rows.
     """
 
     encoding: str | None = None
     table: str | None = None
     header_rows: int | None = None
-    records: str | None = None
     thread: ThreadColumns | None = None
     rows_are_independent: bool = False
 
@@ -102,6 +103,11 @@ class Reading:
     def header_rows(self) -> int:
         """The number of rows above the first record."""
         return self.options.header_rows or 1
+
+    @property
+    def records_option(self) -> str:
+        """The setting or the option of `init` that names the list of records in a JSON file."""
+        return "--records" if self.setting == "--from" else "prepare.table"
 
     def option(self, name: str) -> str:
         """The setting or the option of `init` with this name, such as `table`."""

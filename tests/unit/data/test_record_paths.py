@@ -28,7 +28,7 @@ def _path(file: Path, *needed: str) -> str | None:
 
 
 def _bodies(file: Path, records: str | None, column: str = "body") -> list[tuple[int, Any]]:
-    options = ReadOptions(records=records)
+    options = ReadOptions(table=records)
     column_names(file, required={column: "--text"}, setting="--from", options=options)
     rows = read_rows(file, setting="--from", wanted={column: "--text"}, options=options)
     return [(row.number, row.fields[column]) for row in rows]
@@ -108,10 +108,3 @@ def test_a_folder_of_objects_of_several_lines(tmp_path: Path) -> None:
     for number, ticket in enumerate(TICKETS):
         (tmp_path / f"{number}.json").write_text(json.dumps(ticket, indent=2))
     assert _bodies(tmp_path, None) == [(1, "It flickers."), (1, "It is late.")]
-
-
-def test_only_json_has_a_path(tmp_path: Path) -> None:
-    file = tmp_path / "data.csv"
-    file.write_text("body\nlate\n")
-    with pytest.raises(InputError, match="only JSON files have a path of records"):
-        _bodies(file, "tickets")

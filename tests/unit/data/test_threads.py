@@ -164,14 +164,9 @@ def test_one_more_thread_adds_one_record_and_changes_no_other(
     assert after.pop("new") and after == before
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"thread_column": "t", "id_column": "t"}, "needs speaker_column"),
-        ({"time_column": "t"}, "need thread_column"),
-        ({"thread_column": "t", "speaker_column": "s"}, "Set id_column to the same column"),
-    ],
-)
-def test_the_settings_of_a_thread_are_complete(fields: dict[str, str], says: str) -> None:
-    with pytest.raises(ValidationError, match=says):
-        PrepareSettings.model_validate(fields)
+def test_the_id_of_a_record_is_its_thread() -> None:
+    messages = {"thread": "t", "speaker": "s"}
+    with pytest.raises(ValidationError, match="Set id_column to the column of the thread"):
+        PrepareSettings.model_validate({"messages": messages})
+    own = PrepareSettings.model_validate({"messages": messages, "id_column": "t"})
+    assert own.read_options.thread == ThreadColumns(thread="t", speaker="s", text="text")

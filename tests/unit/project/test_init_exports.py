@@ -286,4 +286,4 @@ def test_init_says_where_it_found_the_records() -> None:
     _write("z.json", ZENDESK)
     done = CliRunner().invoke(app, ["init", "p", "--from", "z.json", "--text", "description"])
     assert "The records are the list tickets" in " ".join(done.output.split())
-    assert load_params(Path("p/params.yaml")).prepare.records == "tickets"
+    assert load_params(Path("p/params.yaml")).prepare.table == "tickets"
