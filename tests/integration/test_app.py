@@ -426,7 +426,8 @@ def test_the_form_names_header_rows_and_lists_of_records(server: AppServer, fold
     survey = [["Q1", "Q2"], ["Why?", "How many?"], *([f"Late {i}", f"{i}"] for i in range(30))]
     (folder / "survey.csv").write_text("".join(f"{a},{b}\n" for a, b in survey))
     fields = {"prepare.file": "survey.csv", "prepare.text_column": "Q1", "unit": "record"}
-    answer = submit(server, "data", fields | {"action": "columns"})
+    empty = fields | {"prepare.header_rows": "", "action": "columns"}
+    answer = submit(server, "data", empty)
     assert answer.status == 422 and "to 2" in answer.message("prepare.header_rows")
     fields |= {"prepare.header_rows": "2"}
     names = submit(server, "data", fields | {"action": "columns"})
