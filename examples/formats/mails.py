@@ -54,7 +54,7 @@ class Mail(Format[File]):
 
 
 def _fields(content: bytes) -> dict[str, Any]:
-    mail = cast(EmailMessage, BytesParser(policy=policy.default).parsebytes(content))
+    mail = BytesParser(policy=policy.default).parsebytes(content)
     fields: dict[str, Any] = {name: mail[name] and str(mail[name]) for name in _HEADERS}
     if not any(fields.values()):
         raise ValueError("no headers")

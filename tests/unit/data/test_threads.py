@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import sugarbush as sb
 from sugarbush.data.formats.rows import Reading, ReadOptions, Row, ThreadColumns
 from sugarbush.data.reading import (
     column_names,
@@ -170,3 +172,18 @@ def test_the_id_of_a_record_is_its_thread() -> None:
         PrepareSettings.model_validate({"messages": messages})
     own = PrepareSettings.model_validate({"messages": messages, "id_column": "t"})
     assert own.read_options.thread == ThreadColumns(thread="t", speaker="s", text="text")
+
+
+def test_the_messages_of_a_frame_are_the_conversations_of_a_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame(ROWS)
+    own = sb.conversations(frame, thread="ticket", speaker="from", text="body", time="at")
+    options = ReadOptions(thread=COLUMNS)
+    file = _file(tmp_path, "data.csv", ROWS)
+    rows = read_rows(file, setting="prepare.file", wanted=WANTED, options=options)
+    assert list(own.columns) == ["messages", "ticket", "product"]
+    expected = [{name: row.fields[name] for name in own.columns} for row in rows]
+    assert own.to_dict("records") == expected
+    with pytest.raises(sb.InputError, match=r"the frame, row 1: is a thread with several users"):
+        sb.conversations(frame, thread="ticket", speaker="from", text="body", user="from")
+    with pytest.raises(sb.InputError, match=r"speaker: the frame has no column 'by'"):
+        sb.conversations(frame, thread="ticket", speaker="by", text="body")
