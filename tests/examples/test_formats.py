@@ -131,7 +131,7 @@ def test_a_transcript_of_each_kind_is_a_conversation(folder: Path) -> None:
         {"role": "Dr. Ole", "content": "My lamp: it flickers."},
     ]
     (folder / "a.vtt").write_text(
-        "\ufeffWEBVTT - Call\n\nNOTE written by a program\n\n1\n00:01.000 --> 00:03.000 align:left\n"
+        "\ufeffWEBVTT - Call\n\nNOTE by a program\n\n1\n00:01.000 --> 00:03.000 align:left\n"
         "<v Anna>Good morning.</v>\n\n00:03.500 --> 00:05.000\n<v.loud Anna>How can\n<i>I</i> help?"
         "\n\n00:00:06.000 --> 00:00:09.000\n<v Dr. Ole>My lamp: it flickers.\n"
     )

@@ -21,7 +21,9 @@ from sugarbush.data.records import usable, wanted_columns
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import load_schema
 from sugarbush.errors import InputError
+from sugarbush.pipeline.opening import open_project
 from sugarbush.preparation.corpus import file_batches
+from sugarbush.project.check import check_header_rows
 from sugarbush.run.settings import load_params
 from tests.unit.data.formats import xlsx
 
@@ -287,3 +289,13 @@ def test_init_says_where_it_found_the_records() -> None:
     done = CliRunner().invoke(app, ["init", "p", "--from", "z.json", "--text", "description"])
     assert "The records are the list tickets" in " ".join(done.output.split())
     assert load_params(Path("p/params.yaml")).prepare.table == "tickets"
+
+
+def test_check_refuses_header_rows_that_settings_by_hand_leave_out() -> None:
+    _write("q.csv", QUALTRICS)
+    _records("q.csv", ("--text", "Q2_TEXT", "--header-rows", "3"))
+    settings = Path("p/params.yaml")
+    check_header_rows(open_project(Path("p")))
+    settings.write_text(settings.read_text().replace("header_rows: 3", "header_rows: null"))
+    with pytest.raises(InputError, match=r"set prepare\.header_rows to 3"):
+        check_header_rows(open_project(Path("p")))
