@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sugarbush.api.synthesis import synthesize as synthesize
     from sugarbush.api.tables import dp_table as dp_table
     from sugarbush.api.tables import private_histogram as private_histogram
+    from sugarbush.api.threads import conversations as conversations
     from sugarbush.api.training import PrivateModel as PrivateModel
     from sugarbush.api.training import train_dpsgd as train_dpsgd
     from sugarbush.data.schema import Attribute as Attribute

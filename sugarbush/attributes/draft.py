@@ -25,6 +25,7 @@ from sugarbush.attributes.placeholders import VALUES
 from sugarbush.data.cells import same_text, text_of
 from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
+from sugarbush.data.shapes.conversation import ChatFormat, OtherTurns
 from sugarbush.data.shapes.declaration import HistoryForm, TextForm
 from sugarbush.data.shapes.history import GAP_DAYS, RECORDS
 from sugarbush.data.shapes.json_schema import resolved, type_of
@@ -166,6 +167,13 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
             f"    alternate: {alternate}  # true: two turns in a row never have the same role",
             f"    max_turns: {chat.max_turns}  # a longer conversation is a bad row",
         ]
+        if chat.format != ChatFormat.PREFIXES:
+            declared = chat.other_turns != OtherTurns.REFUSE
+            policy = _flow(chat.other_turns if declared else OtherTurns.DROP.value)
+            lines.append(
+                f"    {'' if declared else '# '}other_turns: {policy}  # turns of other speakers: "
+                "drop, join or a role"
+            )
         for key, numbers in (("turns", chat.turns), ("words_per_turn", chat.words_per_turn)):
             if numbers:
                 lines.append(

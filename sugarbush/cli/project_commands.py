@@ -38,7 +38,23 @@ def init(
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option(help="Sheet of an xlsx file, or table or SELECT of a database."),
+        typer.Option(
+            "--table",
+            "--records",
+            help=(
+                "Sheet of an xlsx file, list of records in a JSON file (such as data.tickets), or "
+                "table or SELECT of a database."
+            ),
+        ),
+    ] = None,
+    header_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--header-rows",
+            min=1,
+            max=20,
+            help="Number of rows above the first record of a csv or xlsx file. Default: 1.",
+        ),
     ] = None,
     text: Annotated[
         str | None,
@@ -54,6 +70,35 @@ def init(
     roles: Annotated[
         str | None,
         typer.Option(help="The public names of the speakers, such as: customer,agent."),
+    ] = None,
+    turn_keys: Annotated[
+        str | None,
+        typer.Option(
+            "--turn-keys",
+            help="The keys of a turn with its speaker and its text, such as: author.type,body.",
+        ),
+    ] = None,
+    other_turns: Annotated[
+        str | None,
+        typer.Option(
+            "--other-turns",
+            help=(
+                "What happens to turns that are not one of the roles and a text: drop, join (to "
+                "the next turn), or one of the roles. Default: the conversation is refused."
+            ),
+        ),
+    ] = None,
+    thread: Annotated[
+        str | None,
+        typer.Option(
+            help="If each row is a message: the column of its thread. A thread is one record."
+        ),
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="The column of a message's time. Default: order of the rows.")
+    ] = None,
+    speaker: Annotated[
+        str | None, typer.Option(help="The column of a message's speaker, one of the roles.")
     ] = None,
     json_schema: Annotated[
         Path | None,
@@ -138,8 +183,14 @@ def init(
         "subject": subject,
         "columns": columns,
         "table": table,
+        "header_rows": header_rows,
         "conversation": conversation,
         "roles": roles,
+        "turn_keys": turn_keys,
+        "other_turns": other_turns,
+        "thread": thread,
+        "time": time,
+        "speaker": speaker,
         "json_schema": json_schema,
         "history_by": history_by,
     }

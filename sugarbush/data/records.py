@@ -6,6 +6,7 @@ Donated examples, which are public, become records with labels.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:  # a slow import
     import pandas as pd
 
 _SHOWN_ROWS = 5
-_HEADER = " The header is row 1."
 _EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
 
 
@@ -78,9 +78,10 @@ def usable(
     source: str,
     setting: str,
     notations: NotationsOfColumns | None = None,
+    omitted: Counter[str] | None = None,
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
     """Return the usable rows in order, and the number of bad rows by problem. Count the notations
-    of numbers in `notations`.
+    of numbers in `notations`, and in `omitted` what the shape leaves out of usable rows.
 
     A usable row has a text, and a value in the id column and the user column of the settings. The
     check of a row depends on this row alone. With `bad_rows: refuse`, an InputError names the first
@@ -114,6 +115,8 @@ def usable(
         except ShapeError as error:
             bad.setdefault(str(error), []).append(row.number)
             continue
+        if omitted is not None:
+            omitted.update(shape.omitted(row.fields))
         user_column = row.fields.get(params.user_column or "")
         records.append(
             Record(
@@ -128,14 +131,17 @@ def usable(
         problem, numbers = next(iter(bad.items()))
         raise InputError(
             f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Fix the file, or set "
-            f"prepare.bad_rows: drop.{_header_note(source)}"
+            f"prepare.bad_rows: drop.{_header_note(source, params)}"
         )
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _header_note(source: str) -> str:
+def _header_note(source: str, params: PrepareSettings) -> str:
     form = find_format(source)
-    return _HEADER if form is not None and form.header_is_row_1 else ""
+    if form is None or not form.header_is_row_1:
+        return ""
+    rows = params.header_rows or 1
+    return " The header is row 1." if rows == 1 else f" Rows 1 to {rows} are the header."
 
 
 def _problem(row: Row, text: str, params: PrepareSettings, columns: Sequence[str]) -> str | None:

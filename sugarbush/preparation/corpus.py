@@ -70,6 +70,7 @@ class _ShardFacts:
 
     totals: SplitTotals = field(default_factory=SplitTotals)
     bad: Counter[str] = field(default_factory=Counter)
+    omitted: Counter[str] = field(default_factory=Counter)
     missing: frozenset[str] = frozenset()
     notations: NotationsOfColumns = field(default_factory=NotationsOfColumns)
     rows: int = 0
@@ -196,6 +197,7 @@ class _ShardSplitter:
                 source=source,
                 setting=self.setting,
                 notations=facts.notations,
+                omitted=facts.omitted,
             )
             facts.bad.update(dropped)
             yield source, records
@@ -332,6 +334,7 @@ class SplitCorpus:
         for shard in numbered:
             totals.merge(facts[shard.number].totals)
             bad.update(facts[shard.number].bad)
+            bad.update(facts[shard.number].omitted)
         bounded = self.bounds.unit is Unit.USER
         tally = totals.tally(params, source=self._source, bounded=bounded)
         self.tally = {**tally, **bad}

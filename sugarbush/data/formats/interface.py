@@ -13,8 +13,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
+from sugarbush.data.formats.header_rows import Cells
 from sugarbush.data.formats.names import scheme_of, suffix_of, suffixes
-from sugarbush.data.formats.rows import WHOLE, Reading, Row, Scan, Span, require_columns
+from sugarbush.data.formats.rows import (
+    WHOLE,
+    Reading,
+    RecordList,
+    Row,
+    Scan,
+    Span,
+    require_columns,
+)
 from sugarbush.data.formats.text_files import can_be_divided, lines_of, shown_encoding
 from sugarbush.data.remote import Database, File, RemotePath, Source
 from sugarbush.errors import InputError, ParamsError
@@ -40,7 +49,7 @@ class Format(ABC, Generic[S]):
     """Whether each record names its own fields. Then the reader checks that some record has each
     wanted column. Otherwise `rows` checks it with `require_columns`."""
     header_is_row_1: ClassVar[bool] = False
-    """Whether the first record is row 2, as in a spreadsheet."""
+    """Whether the rows above the first record count, as in a spreadsheet: it is row 2."""
     is_text: ClassVar[bool] = False
     """Whether a file may be compressed, and has an encoding."""
     has_conversations: ClassVar[bool] = True
@@ -57,6 +66,14 @@ class Format(ABC, Generic[S]):
 
         Raises InputError that names source, row and `reading.setting`.
         """
+
+    def first_rows(self, source: S, reading: Reading, most: int) -> Sequence[Cells]:
+        """Return the cells of the first rows, header rows too, or nothing for records with keys."""
+        return ()
+
+    def record_lists(self, source: S, reading: Reading) -> Sequence[RecordList]:
+        """Return the lists of objects in a source that is one object."""
+        return ()
 
     def require_packages(self, name: str) -> None:
         """Raise ParamsError if a package that reads the source `name` is missing. Nothing is

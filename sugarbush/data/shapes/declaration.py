@@ -12,6 +12,7 @@
         roles: [customer, agent]
         first: customer                  # optional: who begins
         alternate: true                  # optional: two turns in a row have different roles
+        other_turns: drop                # optional: or join, or one of roles; default: refuse
         max_turns: 12
         turns: [4, 6, 9]                 # optional: quantiles of the requested numbers of turns
         words_per_turn: [8, 15, 30]      # optional
@@ -58,6 +59,7 @@ from sugarbush.data.shapes.conversation import (
     WORDS_PER_TURN,
     ChatFormat,
     Conversation,
+    OtherTurns,
     distinct_roles,
 )
 from sugarbush.data.shapes.fields import Fields
@@ -101,6 +103,11 @@ class ConversationForm(BaseModel):
     """Whether two turns in a row have different roles."""
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     """The largest number of turns; a longer conversation is a bad row."""
+    other_turns: str = OtherTurns.REFUSE.value
+    """What happens to a turn that is not one of `roles` and a text. refuse: the conversation is a
+    bad row; drop: it is left out; join: its text is joined to the next turn; one of `roles`: it has
+    this role. All except refuse also drop further keys of a turn, parts without a text, and turns
+    without a text."""
     turns: tuple[_Count, ...] = ()
     """Quantiles of the numbers of turns that prompts request; empty: any number."""
     words_per_turn: tuple[_Count, ...] = ()
@@ -121,6 +128,13 @@ class ConversationForm(BaseModel):
             )
         return given
 
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if self.other_turns == OtherTurns.REFUSE:
+            del fields["other_turns"]  # keys of results that were drawn before this setting
+        return fields
+
     @model_validator(mode="after")
     def _roles_are_known(self) -> ConversationForm:
         if max(self.turns, default=0) > self.max_turns:
@@ -131,6 +145,11 @@ class ConversationForm(BaseModel):
             raise ValueError("roles repeats a name; case and underscores do not count")
         if self.first is not None and self.first not in self.all_roles:
             raise ValueError("first is none of roles")
+        policies = [*OtherTurns, *self.all_roles]
+        if self.other_turns not in policies:
+            raise ValueError(f"other_turns: expected {', '.join(OtherTurns)}, or one of roles")
+        if self.format == ChatFormat.PREFIXES and self.other_turns != OtherTurns.REFUSE:
+            raise ValueError("other_turns: needs a list of turns, and not format: prefixes")
         return self
 
     @property
@@ -252,6 +271,7 @@ class TextForm(BaseModel):
                 first=form.first,
                 alternate=form.alternate,
                 max_turns=form.max_turns,
+                other_turns=form.other_turns,
                 requested=_requested(form, self._numbers),
             )
         if self.history is not None:

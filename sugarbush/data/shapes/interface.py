@@ -92,6 +92,10 @@ class Shape(ABC):
     def text_of(self, fields: Mapping[str, Any]) -> str:
         """Return the canonical text of a row. Raises ShapeError."""
 
+    def omitted(self, fields: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return what `text_of` leaves out of a row by a declared policy, with its number."""
+        return {}
+
     @abstractmethod
     def parse(self, text: str) -> dict[str, Any]:
         """Return the released columns of a text, which may be an answer with small faults.
