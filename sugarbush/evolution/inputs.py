@@ -135,7 +135,8 @@ class MetadataRelease:
         for place, each in enumerate(mix.attributes):
             name = schema.names[each.column]
             shares = np.bincount(mix.cells[:, place], weights=mix.shares, minlength=len(each.goals))
-            counts[name] = each.in_shares(counts[name], shares) * max(self.count or 0.0, 1.0)
+            chosen = np.asarray(shares, dtype=np.float64)
+            counts[name] = each.in_shares(counts[name], chosen) * max(self.count or 0.0, 1.0)
         return counts
 
 

@@ -52,7 +52,7 @@ class FromTable(Start):
         metadata = public.metadata
         if metadata.rows is None:
             raise InvariantError("this method needs a DP table")
-        rng, always = public_rng(seed, "rows"), ()
+        rng, always = public_rng(seed, "rows"), tuple[int, ...]()
         if (mix := public.asked) is None:
             rows = targets_by_rows(count, metadata.rows, public.schema, rng=rng)
         else:
