@@ -183,8 +183,9 @@ def figures(
 
 def _tv(one: pd.Series[Any], other: pd.Series[Any]) -> float:
     """Return the total variation distance of two sets of values."""
-    a, b = (own.value_counts(normalize=True) for own in (one, other))
-    return float(a.subtract(b, fill_value=0).abs().sum() / 2)
+    shares = [own.value_counts(normalize=True) for own in (one, other)]
+    a, b = shares[0].align(shares[1], fill_value=0.0)
+    return float(np.abs(a.to_numpy() - b.to_numpy()).sum() / 2)
 
 
 def _cosines(vectors: NDArray[np.float32], person: NDArray[Any]) -> tuple[float, float]:

@@ -246,9 +246,12 @@ class LabelReader:
             if is_drawn(attribute, schema):
                 codes[:, column] = self._drawn(requested[:, column], attribute, texts)
                 readings.append(Reading(is_open=requested[:, column] == UNREAD))
-                drawn_by = int((requested_codes >= 0).sum())
                 attributes.append(
-                    ReadAttribute(name=attribute.name, source="record", requested=drawn_by)
+                    ReadAttribute(
+                        name=attribute.name,
+                        source="record",
+                        requested=int((requested_codes >= 0).sum()),
+                    )
                 )
                 continue
             read = self._probabilities(column, attribute, texts, vectors)

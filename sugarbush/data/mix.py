@@ -148,8 +148,9 @@ class Mix:
 
         All rows obey the rules of the schema.
         """
-        own = rows[self.cell_of(rows) == cell]
-        if len(own := own[possible_rows(schema, own)]):
+        own: Codes = rows[self.cell_of(rows) == cell]
+        own = own[possible_rows(schema, own)]
+        if len(own):
             return own
         changed, fixed = rows.copy(), dict[str, int]()
         for each, number in zip(self.attributes, self.cells[cell].tolist(), strict=True):
