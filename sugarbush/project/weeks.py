@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.schedule import (
@@ -66,9 +65,9 @@ class WeeklyPlan:
             yield (
                 "once" if each.releases == 1 else often,
                 str(each.releases),
-                f"{each.epsilon:g}",
-                f"{math.ceil(100 * each.total) / 100:g}",
-                f"{each.noise:.1f}",
+                rounded_down(each.epsilon),
+                rounded_up(each.total, 3),
+                rounded_down(each.noise, 2),
                 quality,
             )
 
@@ -147,7 +146,7 @@ def measured_quality(epsilon: float, methods: tuple[str, ...]) -> str:
     if not below:
         return NOT_MEASURED
     values = rows[max(below)]
-    return f"{min(values):.2f} to {max(values):.2f} at epsilon {max(below):g}"
+    return f"{min(values):.2f} to {max(values):.2f} at epsilon {rounded_down(max(below))}"
 
 
 def measured_conditions() -> str:

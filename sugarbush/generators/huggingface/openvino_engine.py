@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from transformers import GenerationConfig, PretrainedConfig
+from transformers import PretrainedConfig
 from transformers.integrations.gguf import read_gguf_metadata
 
 from sugarbush.errors import GeneratorError, ParamsError
@@ -148,10 +148,10 @@ def _read_folder(name: str, to: Path) -> _Source:
 
 def _listed_ends(folder: Path, config: PretrainedConfig) -> tuple[int | None, ...]:
     """Return the end tokens in generation_config.json, or else in config.json."""
-    try:
-        listed = GenerationConfig.from_pretrained(folder).eos_token_id
-    except OSError:
-        listed = config.eos_token_id
+    path = folder / "generation_config.json"
+    listed = config.eos_token_id
+    if path.is_file():
+        listed = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
     return tuple(listed) if isinstance(listed, list) else (listed,)
 
 

@@ -13,7 +13,6 @@ Spends   nothing. The id of a record (or its user) alone decides which split get
 
 from __future__ import annotations
 
-from sugarbush.data.private_store import TRAIN
 from sugarbush.pipeline.draws import refuse_other_preparation, stored_decision
 from sugarbush.pipeline.stamps import keep_private_stamp, write_private_stamp
 from sugarbush.preparation.corpus import read_corpus
@@ -46,7 +45,7 @@ def run(project: Project) -> None:
 def _keep(project: Project) -> None:
     """Write the stamps of the records of the last run again. The data file is not read."""
     store = private_store(project)
-    if not (store.bounds_file.exists() and store.prepared_file(TRAIN).exists()):
+    if not store.is_prepared:
         refuse_other_preparation()
     for name in ("prepare", "train_texts"):
         if not keep_private_stamp(project, name, within="corpus", stage="prepare"):
