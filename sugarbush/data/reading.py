@@ -263,7 +263,9 @@ def shard_batches(shard: FileShard, reading: Reading) -> Iterator[list[Row]]:
     """
     if reading.options.thread is not None:
         messages = reading_of_messages(reading)
-        rows = conversations(_rows_of(shard.file, messages), reading.options.thread)
+        rows = conversations(
+            _rows_of(shard.file, messages), reading.options.thread, source=shard.file
+        )
         while batch := list(islice(rows, BATCH_ROWS)):
             yield batch
         return
