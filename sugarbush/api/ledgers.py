@@ -15,7 +15,7 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.remarks import DIFFERENT_SETTING
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.settings import PrivacySettings, WhenSpent
 from sugarbush.privacy.unit import Unit
 from sugarbush.project.weeks import WeeklyPlan, plan_of_weeks
 
@@ -105,7 +105,8 @@ def state_folder(state: Path | str | None) -> Path:
 def require_privacy(privacy: object) -> PrivacySettings:
     """Return `privacy`, checked again, because `model_copy` checks nothing.
 
-    Raises ParamsError for another type, and without the name of a ledger.
+    Raises ParamsError for another type, without the name of a ledger, and for a schedule of runs: a
+    call in Python always draws.
     """
     require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
     assert isinstance(privacy, PrivacySettings)
@@ -113,6 +114,11 @@ def require_privacy(privacy: object) -> PrivacySettings:
         raise ParamsError(
             "privacy: sb.Privacy needs dataset=, the name of the ledger. Corpora about the "
             'same people need the same name, for example sb.Privacy(dataset="letters")'
+        )
+    if privacy.when_spent is WhenSpent.REUSE or privacy.days_between_draws:
+        raise ParamsError(
+            "privacy: when_spent and days_between_draws are for `sugarbush run`. A call in Python "
+            "draws each time, up to the cap. Leave them out"
         )
     return PrivacySettings(**dict(privacy))
 

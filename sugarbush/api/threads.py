@@ -31,8 +31,8 @@ def conversations(
     Guarantee: a row of the result depends on the messages of its own thread alone. The result is
     private, as the frame is.
 
-    Raises InputError for a row without a thread, a time that cannot be read, and a thread with
-    several users. The message names the row, and quotes no value.
+    Raises InputError for a row without a thread, a thread that may be a rounded number, a time that
+    cannot be read, and a thread with several users. The message names the row, and quotes no value.
 
     >>> import pandas as pd
     >>> messages = pd.DataFrame({
@@ -52,7 +52,7 @@ def conversations(
     named = {thread: "thread", speaker: "speaker", text: "text", time: "time", user: "user"}
     wanted = {column: argument for column, argument in named.items() if column is not None}
     columns = ThreadColumns(thread=thread, speaker=speaker, text=text, time=time, user=user)
-    found = list(conversations(rows_of_frame(own, wanted=wanted), columns))
+    found = list(conversations(rows_of_frame(own, wanted=wanted), columns, source="the frame"))
     for row in found:
         if row.problem:
             raise InputError(f"the frame, row {row.number}: {row.problem}")

@@ -318,6 +318,6 @@ def mix_sentence(shares: Shares) -> str:
         return ""
     return (
         f"The publisher chose the shares of {' and of '.join(said)}. They are not the shares of "
-        "the data. Counts with the column weight follow the noisy shares of the data, except for "
-        "values that were left out."
+        "the data. Counts of these attributes with the column weight follow the noisy shares of "
+        "the data, except for values that were left out. Counts of other attributes may not."
     )

@@ -87,6 +87,7 @@ _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/#%$€£&-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
 _PATH = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _MOST_COLUMNS = 20
+_MOST_SHOWN_LISTS = 5
 _SPAN_BYTES = 2**25  # of csv and json lines: a public constant, so workers do not change the shards
 # The names of a column with conversations in most public datasets, with the keys of a turn
 _CONVERSATIONS = {"messages": ("role", "content"), "conversations": ("from", "value")}
@@ -263,7 +264,9 @@ def shard_batches(shard: FileShard, reading: Reading) -> Iterator[list[Row]]:
     """
     if reading.options.thread is not None:
         messages = reading_of_messages(reading)
-        rows = conversations(_rows_of(shard.file, messages), reading.options.thread)
+        rows = conversations(
+            _rows_of(shard.file, messages), reading.options.thread, source=shard.file
+        )
         while batch := list(islice(rows, BATCH_ROWS)):
             yield batch
         return
@@ -400,8 +403,9 @@ def path_of_records(
 
     The names of the objects decide, and no value. An object with the `needed` columns is a record
     and has no such list. Of several lists, it is the only one with the `needed` columns. Without
-    `needed` columns, a record has one of the usual names of texts. Raises InputError that names the
-    paths if there are several.
+    `needed` columns, a record has one of the usual names of texts. Raises InputError if there are
+    several, or if the path looks like data. The message names the paths, unless there are many:
+    then the names are probably keys, such as names of people.
     """
     file = files_of(path, setting=setting)[0]
     form, reading = format_of(file, setting), Reading(setting, {}, options=options)
@@ -419,12 +423,15 @@ def path_of_records(
     if not lists or fits(names):
         return None
     fitting = [each for each in lists if fits(each.names)] or lists
-    if len(fitting) == 1:
-        return fitting[0].path
-    shown = ", ".join(each.path for each in fitting if _PATH.fullmatch(each.path))
+    shown = [each.path for each in fitting if _PATH.fullmatch(each.path)]
+    if len(fitting) == 1 and shown:
+        return shown[0]
+    few = len(fitting) <= _MOST_SHOWN_LISTS
+    count = f"{len(fitting)} lists" if len(fitting) > 1 else "one list, with an unusual name,"
+    named = f": {', '.join(shown)}" if shown and few else ""
     raise InputError(
-        f"{file}: {len(fitting)} lists may be the records{shown and ': '}{shown}. Name one of them "
-        f"with {reading.records_option} (setting {setting})"
+        f"{file}: {count} may be the records{named}. Name the list of the records with "
+        f"{reading.records_option} (setting {setting})"
     )
 
 

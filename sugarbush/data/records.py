@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sugarbush.data.cells import is_half, text_of
+from sugarbush.data.cells import is_half, may_be_rounded, text_of
 from sugarbush.data.formats.interface import find_format
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_store import LABEL, RAW
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # a slow import
     import pandas as pd
 
 _SHOWN_ROWS = 5
-_EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
 
 
 class Record(NamedTuple):
@@ -96,7 +95,7 @@ def usable(
     shape = shape_of(schema, params)
     for row in rows:
         for name in (params.id_column, params.user_column):
-            if name is not None and _is_rounded(row.fields.get(name)):
+            if name is not None and may_be_rounded(row.fields.get(name)):
                 raise InputError(
                     f"{source}, row {row.number}: column '{name}' has a number that is too large "
                     f"for its type. Save the column as text (setting {setting})"
@@ -177,16 +176,6 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
     if len(text) > params.max_characters:
         return f"the text is longer than prepare.max_characters={params.max_characters}"
     return "the text contains half a character (a lone surrogate)" if is_half(text) else None
-
-
-def _is_rounded(value: Any) -> bool:
-    """Return whether a number may be rounded.
-
-    If one record has no value, a column of integers is read as floats. This record would then
-    change the ids of other records, or with `bad_rows: drop` remove other records. Therefore a
-    rounded id is always an error.
-    """
-    return isinstance(value, float) and abs(value) >= _EXACT_AS_FLOAT
 
 
 def _rows(numbers: Sequence[int]) -> str:

@@ -2,7 +2,10 @@
 
 A conversation depends on the rows of its own thread alone, so the record is the thread: its id is
 the thread's, and one more thread adds one record and changes no other. A row without a thread is a
-bad row, and so is a conversation with a time that cannot be read, or with several users.
+bad row, and so is a conversation with a time that cannot be read.
+
+A thread with several users, or with an id that may be rounded, is an error, and never a bad row
+that is dropped. Else the rows of one user would decide whether the record of another user is used.
 
 All messages are in memory, because the rows of a thread may be anywhere in the files.
 """
@@ -14,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Final
 
-from sugarbush.data.cells import is_missing, is_number, text_of
+from sugarbush.data.cells import is_missing, is_number, may_be_rounded, text_of
 from sugarbush.data.formats.rows import Reading, Row, ThreadColumns
 from sugarbush.data.quantities import CellError, datetime_in
 from sugarbush.errors import InputError
@@ -58,12 +61,13 @@ class _Message:
     fields: Mapping[str, Any]
 
 
-def conversations(rows: Iterable[Row], thread: ThreadColumns) -> Iterator[Row]:
+def conversations(rows: Iterable[Row], thread: ThreadColumns, *, source: object) -> Iterator[Row]:
     """Yield a row for each thread, in the order of their first rows. Its number is that of its
     first row.
 
     The turns are in the order of their time, and then of their rows. Another column has the value
-    of the first message that has one. Bad rows come first.
+    of the first message that has one. Bad rows come first. Raises InputError that names `source`
+    for a thread with several users, and for an id that may be rounded.
     """
     threads: dict[str, list[_Message]] = {}
     wrong: dict[str, Row] = {}
@@ -71,6 +75,11 @@ def conversations(rows: Iterable[Row], thread: ThreadColumns) -> Iterator[Row]:
         if row.problem:
             yield row
             continue
+        if may_be_rounded(row.fields.get(thread.thread)):
+            raise InputError(
+                f"{source}, row {row.number}: column '{thread.thread}' has a number that is too "
+                "large for its type. Save the column as text"
+            )
         key = (text_of(row.fields.get(thread.thread)) or "").strip()
         if not key:
             yield Row(row.number, {}, f"has no thread in column '{thread.thread}'")
@@ -86,32 +95,36 @@ def conversations(rows: Iterable[Row], thread: ThreadColumns) -> Iterator[Row]:
         }
         threads.setdefault(key, []).append(_Message(row.number, time, turn, row.fields))
     for key, messages in threads.items():
+        _require_one_user(messages, thread.user, source)
         yield wrong.get(key) or _conversation(key, messages, thread)
 
 
 def _conversation(key: str, messages: list[_Message], thread: ThreadColumns) -> Row:
     first = messages[0].number
     messages.sort(key=lambda message: message.time)  # rows of the same time keep their order
-    if thread.user is not None:
-        users = {_user_in(message.fields.get(thread.user)) for message in messages} - {""}
-        if len(users) > 1:
-            return Row(
-                first,
-                {},
-                f"is a thread with several users in column '{thread.user}'. A guarantee per user "
-                "needs one user per thread: name another column, or none",
-            )
     fields: dict[str, Any] = {}
     for message in messages:
         for name, value in message.fields.items():
-            if name not in fields or is_missing(fields[name]) or fields[name] == "":
+            if name not in fields or _is_empty(fields[name]):
                 fields[name] = value
     turns = [message.turn for message in messages]
     return Row(first, {**fields, thread.thread: key, MESSAGES: turns})
 
 
-def _user_in(cell: Any) -> str:
-    return normalised_user(text_of(cell) or "")
+def _require_one_user(messages: list[_Message], column: str | None, source: object) -> None:
+    if column is None:
+        return
+    users = {normalised_user(text_of(each.fields.get(column)) or "") for each in messages}
+    if len(users - {""}) > 1:
+        raise InputError(
+            f"{source}, row {messages[0].number}: is a thread with several users in column "
+            f"'{column}'. A guarantee per user needs one user per thread: name another column, or "
+            "none"
+        )
+
+
+def _is_empty(cell: Any) -> bool:
+    return is_missing(cell) or (isinstance(cell, str) and not cell.strip())
 
 
 def _bad_time(number: int, column: str) -> Row:

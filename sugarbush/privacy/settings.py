@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.unit import Unit
-from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Count, Section
+from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Section
 
 LARGE_DELTA = 1e-5
+MOST_DAYS = 3660  # between two draws: ten years
 SMALLEST_EPSILON, LARGEST_EPSILON = 0.001, 100
 DEFAULT_CAP, LARGEST_CAP = 4.0, 1000.0
 # The name is a part of paths in the state folder, so only safe characters are allowed.
@@ -65,7 +66,7 @@ class PrivacySettings(Section):
     """Epsilon that all runs on this dataset may spend together; null: the stored cap, or 4."""
     when_spent: Annotated[WhenSpent, NOT_IN_OUTPUT] = WhenSpent.REFUSE
     """refuse: a run above the cap stops; reuse: it reuses the last release and charges nothing."""
-    days_between_draws: Annotated[Count, NOT_IN_OUTPUT] = 0
+    days_between_draws: Annotated[int, Field(ge=0, le=MOST_DAYS), NOT_IN_OUTPUT] = 0
     """A run sooner after the last draw reuses the last release and charges nothing; 0: never."""
 
     @model_validator(mode="after")

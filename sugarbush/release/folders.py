@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -46,6 +47,7 @@ T = TypeVar("T")
 FILE = "release.json"
 FIGURES = "figures.json"  # the public figures, which stage measure writes
 _NAMES = {"initialise": "initial"}
+_LEAST_RAKED = 1 / 16  # of `raking_weights`
 
 
 def write_release(
@@ -459,9 +461,18 @@ def _columns_of_texts(population: Population, schema: Schema, labels: Labels) ->
         sure = labels.confidence[:, place]
         if not np.isnan(sure).all():
             columns[f"confidence_{name}"] = np.round(sure, 3)
-    columns["weight"] = np.round(labels.weights, 3)
+    columns["weight"] = np.round(labels.weights, _weight_digits(labels.weights))
     left_out = columns_left_out(labels)
     return {name: values for name, values in columns.items() if name not in left_out}
+
+
+def _weight_digits(weights: NDArray[np.float64]) -> int:
+    """Return the digits after the point that keep the smallest weight above 0 to 0.1%.
+
+    Raked weights have three. A mix may give a rare value a weight that is much smaller.
+    """
+    least = float(np.min(weights, where=weights > 0, initial=1.0))
+    return 3 if least >= _LEAST_RAKED else 3 - math.floor(math.log10(least))
 
 
 def frame_of_values(columns: Mapping[str, Any], *, iso_dates: bool = False) -> pd.DataFrame:

@@ -157,7 +157,7 @@ def test_numbers_of_yaml_are_values_and_an_empty_mix_is_refused() -> None:
 def test_pages_say_that_shares_are_chosen() -> None:
     said = mix_sentence({"product": {"app": 0.3}, "year": {"2026": 1}})
     assert "product (app 0.3, others as in the DP table) and of year (2026 1)" in said
-    assert "not the shares of the data" in said
+    assert "not the shares of the data" in said and "Counts of other attributes may not" in said
     assert mix_sentence({}) == ""
 
 

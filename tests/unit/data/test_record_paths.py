@@ -62,6 +62,22 @@ def test_two_lists_with_the_columns_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        {"ann@secret.org": TICKETS},
+        {"by": {"Ann Secret, 1970": TICKETS}},
+        {"users": {f"secret{number}": {"posts": TICKETS} for number in range(9)}},
+    ],
+)
+def test_names_of_lists_that_may_be_people_are_neither_shown_nor_used(
+    tmp_path: Path, content: Any
+) -> None:
+    with pytest.raises(InputError, match=r"may be the records\. Name the list of") as error:
+        _path(_file(tmp_path, content), "body")
+    assert "secret" not in str(error.value).lower()
+
+
+@pytest.mark.parametrize(
     ("content", "needed"),
     [
         (TICKETS, "body"),

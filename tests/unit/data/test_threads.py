@@ -118,33 +118,49 @@ def test_a_schema_without_a_conversation_is_refused(tmp_path: Path) -> None:
 )
 def test_times_of_many_forms_are_ordered(earlier: Any, later: Any) -> None:
     rows = [_row(1, at=later, body="late"), _row(2, at=earlier, body="early")]
-    (row,) = conversations(rows, COLUMNS)
+    (row,) = conversations(rows, COLUMNS, source="f")
     assert [content for _, content in _said(row)] == ["early", "late"]
 
 
 @pytest.mark.parametrize("wrong", ["secret", "03/04/2026 10:00", "", None])
 def test_a_time_that_cannot_be_read_is_a_bad_row_of_its_thread_alone(wrong: Any) -> None:
     rows = [_row(1), _row(2, at=wrong), _row(3, ticket="8")]
-    bad, good = conversations(rows, COLUMNS)
+    bad, good = conversations(rows, COLUMNS, source="f")
     assert bad.number == 2 and "column 'at' has a time that cannot be read" in bad.problem
     assert "secret" not in bad.problem and good.fields["ticket"] == "8"
-    by_rows = list(conversations(rows, COLUMNS._replace(time=None)))
+    by_rows = list(conversations(rows, COLUMNS._replace(time=None), source="f"))
     assert [len(row.fields["messages"]) for row in by_rows] == [2, 1]
 
 
 def test_a_row_without_a_thread_and_a_broken_row_are_bad_rows() -> None:
     rows = [_row(1), _row(2, ticket=" "), Row(3, {}, "has 3 cells")]
-    problems = [row.problem for row in conversations(rows, COLUMNS)]
+    problems = [row.problem for row in conversations(rows, COLUMNS, source="f")]
     assert problems == ["has no thread in column 'ticket'", "has 3 cells", ""]
 
 
-def test_a_thread_with_two_users_is_a_bad_row() -> None:
+def test_messages_without_a_user_belong_to_the_user_of_the_thread() -> None:
     by_user = COLUMNS._replace(user="customer")
-    rows = [_row(1, customer="secret"), _row(2, customer="Secret "), _row(3, customer=None)]
-    (one,) = conversations(rows, by_user)
-    assert one.fields["customer"] == "secret" and not one.problem
-    (two,) = conversations([*rows, _row(4, customer="other")], by_user)
-    assert "several users in column 'customer'" in two.problem and "secret" not in two.problem
+    rows = [_row(1, customer=" "), _row(2, customer="Ana"), _row(3, customer="ana ")]
+    (one,) = conversations([*rows, _row(4, customer=None)], by_user, source="f")
+    assert one.fields["customer"] == "Ana" and not one.problem
+
+
+@pytest.mark.parametrize("time", ["1", "no time"])
+def test_a_thread_with_two_users_is_refused_and_never_dropped(time: str) -> None:
+    """If it were dropped, the messages of one user would remove the record of another user."""
+    by_user = COLUMNS._replace(user="customer")
+    rows = [_row(1, customer="secret"), _row(2, customer="other", at=time)]
+    with pytest.raises(InputError, match=r"^f, row 1: is a thread with several users") as error:
+        list(conversations(rows, by_user, source="f"))
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", [float(2**53), float(2**60)])
+def test_a_thread_that_may_be_rounded_is_refused(name: float) -> None:
+    with pytest.raises(InputError, match=r"^f, row 1: column 'ticket' has a number that is too"):
+        list(conversations([_row(1, ticket=name)], COLUMNS, source="f"))
+    (row,) = conversations([_row(1, ticket=7.0)], COLUMNS, source="f")
+    assert row.fields["ticket"] == "7"
 
 
 @given(
@@ -159,7 +175,8 @@ def test_one_more_thread_adds_one_record_and_changes_no_other(
 
     def found(pairs: list[tuple[str, int]]) -> dict[str, Any]:
         made = [_row(n, ticket=t, at=time, body=f"{t}{time}") for n, (t, time) in enumerate(pairs)]
-        return {row.fields["ticket"]: _said(row) for row in conversations(made, COLUMNS)}
+        rows = conversations(made, COLUMNS, source="f")
+        return {row.fields["ticket"]: _said(row) for row in rows}
 
     before = found(rows)
     after = found(rows[:at] + [("new", time) for time in more] + rows[at:])
