@@ -282,6 +282,12 @@ def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
     assert len(left) == 2
 
 
+def test_too_few_records_may_be_due_to_the_records_per_user(tmp_path: Path) -> None:
+    own = jsonl([{**row, "author": f"{CANARY}-author-{i % 8}"} for i, row in enumerate(rows(60))])
+    found = message(tmp_path, corpus(tmp_path, own, privacy__records_per_user=1, **PERSONS))
+    assert "min_records=10" in found and "those beyond privacy.records_per_user" in found
+
+
 def test_equal_records_have_another_name_for_another_number_of_records_per_user(
     tmp_path: Path,
 ) -> None:
