@@ -136,7 +136,7 @@ def with_row(row: dict[str, Any]) -> str:
         ("id,text,topic\n1,caf\xe9,a\n".encode("latin-1"), ".csv", ["line 2", "UTF-8"]),
         (b"PAR1 nothing", ".parquet", ["not a parquet file"]),
         (b"", ".parquet", ["not a parquet file"]),
-        (b"x", ".docx", ["expected .csv, .jsonl, .json, .parquet"]),
+        (b"x", ".docx", ["expected .csv, .jsonl, .json, .parquet", "add-a-format"]),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_message_with_file_and_row_and_leaves_nothing(
