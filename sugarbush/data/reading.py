@@ -514,7 +514,9 @@ def digest_of_source(
     """Compute the digest of a file or folder as `digest_of_files` does, or the digest of the
     wanted columns of a database."""
     reading = Reading(setting, wanted, options=options)
-    return _digest([source], reading_of_messages(reading) if options.thread else reading)
+    if options.thread and isinstance(source, Database):
+        reading = reading_of_messages(reading)
+    return _digest([source], reading)
 
 
 def _digest(sources: Iterable[Source], reading: Reading) -> bytes:

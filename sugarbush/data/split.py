@@ -146,9 +146,10 @@ class SplitTotals:
         if counts["kept"] > 1 and len(self._texts) < 2:
             raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
         if counts[TRAIN] < params.min_records:
+            beyond = ", and those beyond privacy.records_per_user of a user," if bounded else ""
             raise InputError(
                 f"{source}: has fewer private records than "
-                f"prepare.min_records={params.min_records}. Held-out and public records do "
+                f"prepare.min_records={params.min_records}. Held-out and public records{beyond} do "
                 "not count (setting prepare.file)"
             )
         totals = {name: counts[name] for name in (TRAIN, HELDOUT, "public", "left to the pool")}

@@ -599,7 +599,8 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
     )
     refuse_private_columns(schema, params.prepare, params.publication.private_columns)
     named_columns = {attribute.column for attribute in schema.attributes} | set(user_data.required)
-    public = user_data.declared if user_data.has_keys else (*columns, *user_data.declared)
+    only_named = user_data.has_keys or user_data.columns is not None
+    public = user_data.declared if only_named else columns
     unknown = [
         name
         for name in dict.fromkeys(public)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, ClassVar, NamedTuple
 
-from sugarbush.data.formats.header_rows import Cells, names_row
+from sugarbush.data.formats.header_rows import Cells, header_row
 from sugarbush.data.formats.interface import DividedTextFormat
 from sugarbush.data.formats.rows import WHOLE, Reading, Row, Scan, Span, require_columns
 from sugarbush.data.formats.text_files import LinesFrom, header_encoding, lines_of, open_text
@@ -30,7 +30,9 @@ class Csv(DividedTextFormat):
     def names(self, path: File, reading: Reading) -> Sequence[str]:
         """Return the names. Only the header rows must have the encoding of the file."""
         header = self.first_rows(path, reading, reading.header_rows)
-        names = header[names_row(header, reading.wanted)] if header else []
+        if not header:
+            return []
+        names = header[header_row(path, header, reading.wanted, reading.setting)]
         for name in names:
             name.encode("utf-8", "surrogateescape").decode("utf-8")  # raises UnicodeDecodeError
         return names
@@ -61,7 +63,7 @@ class Csv(DividedTextFormat):
                 )
             if not head_rows:
                 return
-            at = names_row(head_rows, required)
+            at = header_row(path, head_rows, required, setting)
             header = head_rows[at]
             require_columns(path, required, header)
             if any(header.count(name) > 1 for name in required):

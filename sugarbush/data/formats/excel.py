@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, ClassVar
 
-from sugarbush.data.formats.header_rows import Cells, names_row
+from sugarbush.data.formats.header_rows import Cells, header_row, names_row
 from sugarbush.data.formats.interface import Format
 from sugarbush.data.formats.rows import (
     BATCH_ROWS,
@@ -45,7 +45,7 @@ class Workbook(Format[File]):
         """Return the header of the sheet that `rows` reads."""
         with _workbook(path, reading.setting) as workbook:
             sheet = _sheet(path, workbook, reading)
-            return [name for name in _header(sheet, reading)[0] if name]
+            return [name for name in _header(sheet, reading, path)[0] if name]
 
     def first_rows(self, path: File, reading: Reading, most: int) -> Sequence[Cells]:
         with _workbook(path, reading.setting) as workbook:
@@ -60,7 +60,7 @@ class Workbook(Format[File]):
         setting, wanted = reading.setting, reading.wanted
         with _workbook(path, setting) as workbook:
             sheet = _sheet(path, workbook, reading)
-            header, at = _header(sheet, reading)
+            header, at = _header(sheet, reading, path)
             require_columns(path, wanted, header)
             if any(header.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}, row {at + 1}: names a column twice (setting {setting})")
@@ -142,10 +142,11 @@ def _places(header_rows: int) -> str:
     return "row 1" if header_rows == 1 else f"rows 1 to {header_rows}"
 
 
-def _header(sheet: Any, reading: Reading) -> tuple[list[str], int]:
-    """Return the names of the columns, and the index of their row."""
-    rows = _first_rows(sheet, reading.header_rows)
-    at = names_row(rows, reading.wanted)
+def _header(sheet: Any, reading: Reading, path: File | None = None) -> tuple[list[str], int]:
+    """Return the names of the columns, and the index of their row. With `path`, raise InputError if
+    the wanted columns are in different rows."""
+    rows, wanted = _first_rows(sheet, reading.header_rows), reading.wanted
+    at = header_row(path, rows, wanted, reading.setting) if path else names_row(rows, wanted)
     return _names(rows[at]) if rows else [], at
 
 

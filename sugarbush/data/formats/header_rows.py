@@ -53,6 +53,21 @@ def names_row(rows: Sequence[Cells], wanted: Collection[str]) -> int:
     return max(range(len(rows)), key=fit, default=0)
 
 
+def header_row(path: object, rows: Sequence[Cells], wanted: Collection[str], setting: str) -> int:
+    """Return the index of the header row with the names, as `names_row` does. Raises InputError if
+    some `wanted` columns are in another header row only."""
+    at = names_row(rows, wanted)
+    names = [{_name(cell) for cell in row} for row in rows]
+    for column in wanted:
+        found = [index for index, row in enumerate(names) if column in row]
+        if found and at not in found:
+            raise InputError(
+                f"{path}: row {found[0] + 1} has the column '{column}', but row {at + 1} has other "
+                f"columns that you name. Name all columns as one row has them (setting {setting})"
+            )
+    return at
+
+
 def require_one_header_row(
     path: object, rows: Sequence[Cells], wanted: Collection[str], *, setting: str, option: str
 ) -> None:

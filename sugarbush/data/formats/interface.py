@@ -34,6 +34,10 @@ _PLAIN_TEXTS = (
     '. Write plain texts as JSON lines, such as {"text": "My lamp is broken."}. In Python: '
     'pandas.DataFrame({"text": texts}).to_json("texts.jsonl", orient="records", lines=True)'
 )
+_PLUG_INS = (
+    ". Save the file in one of these formats. Plug-ins read others: docs/how-to/add-a-format.md "
+    "has examples, such as .eml, .vtt and .srt"
+)
 S = TypeVar("S", bound=Source)
 
 
@@ -162,7 +166,7 @@ def format_of(source: Source, setting: str) -> Format[Any]:
     """Return the format of a source. Raises InputError that lists the formats."""
     if (form := find_format(source.name)) is not None:
         return form
-    advice = _PLAIN_TEXTS if source.name.lower().endswith(".txt") else ""
+    advice = _PLAIN_TEXTS if source.name.lower().endswith(".txt") else _PLUG_INS
     raise InputError(f"{source}: expected {_known()} (setting {setting}){advice}")
 
 

@@ -114,6 +114,16 @@ def test_missing_values_in_the_first_record_are_no_header_row(tmp_path: Path, ki
     assert _texts(file, "Comments", None)[0] == (2, "It flickers.")
 
 
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_names_of_two_header_rows_are_refused_with_both_rows(tmp_path: Path, kind: str) -> None:
+    file = _file(tmp_path, QUALTRICS, kind)
+    required = {"How satisfied are you?": "--text", "ResponseId": "--id"}
+    options = ReadOptions(header_rows=3, table="data" if kind == "xlsx" else None)
+    expected = r"row 2 has the column 'How satisfied are you\?', but row 1 has other columns"
+    with pytest.raises(InputError, match=expected):
+        column_names(file, required=required, setting="--from", options=options)
+
+
 def test_one_header_row_may_be_declared(tmp_path: Path) -> None:
     file = _file(tmp_path, UNITS, "csv")
     options = ReadOptions(header_rows=1)
