@@ -142,7 +142,7 @@ def init(
         typer.Option(
             help=(
                 "Public names of further columns for the schema, such as: product,stars. A jsonl "
-                "file needs them; of another file, --profile then counts only these. '': none."
+                "file needs them; of another file, schema and profile have only these. '': none."
             )
         ),
     ] = None,
