@@ -98,8 +98,7 @@ class FrameArguments:
         if shape is None:
             return pd.DataFrame({self.text: texts})
         try:
-            columns = list({**shape.types, **shape.columns})
-            return pd.DataFrame([shape.parse(text) for text in texts], columns=columns)
+            return pd.DataFrame([shape.parse(text) for text in texts], columns=list(shape.types))
         except ShapeError as error:
             raise InputError(f"donated: a text {error}") from None
 

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Self, cast
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 _INFINITY = "infinity"
 
@@ -28,8 +28,7 @@ def _number(value: object) -> object:
     return math.inf if value == _INFINITY else value
 
 
-# An epsilon: in JSON, it may be "infinity".
-Number = Annotated[float, BeforeValidator(_number), Field(ge=0)]
+Number = Annotated[float, BeforeValidator(_number)]  # in JSON, it may be "infinity"
 
 
 class JsonFields:

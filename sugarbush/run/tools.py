@@ -89,7 +89,6 @@ def public_values(
         embedding=settings.embedding.output_settings(),
         pretrained=project.inputs.pretrained,
         text_column=settings.prepare.text_column,
-        mix=metadata.mix_of(settings.release, project.schema),
     )
 
 
@@ -134,8 +133,7 @@ def label_reader(project: Project, metadata: MetadataRelease, method: Method) ->
     from sugarbush.attributes.reader import LabelReader
 
     inputs, settings = project.inputs, project.settings
-    donated, mix = inputs.donated(), metadata.mix_of(settings.release, project.schema)
-    counts = metadata.counts_of(project.schema)
+    donated = inputs.donated()
     return LabelReader(
         schema=project.schema,
         embed=inputs.encoder(private=method.stays_private).encode,
@@ -144,8 +142,7 @@ def label_reader(project: Project, metadata: MetadataRelease, method: Method) ->
         codes=None if donated is None else donated.codes,
         readers=inputs.readers(),
         abstain=settings.extract_metadata.zero_shot_abstain,
-        counts=counts if mix is None else metadata.mixed_counts(project.schema, mix),
-        mix=mix,
+        counts=metadata.counts_of(project.schema),
     )
 
 
