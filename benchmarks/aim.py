@@ -8,9 +8,6 @@
     python -m benchmarks.aim --table adult.csv --domain adult-domain.json --dpsynth PYTHON \\
         --engines sugarbush aim-gdp swift --epsilons 0.3 1 4 --seeds 1
 
-    python -m benchmarks.aim --table adult.csv --domain adult-domain.json --dpsda CHECKOUT PYTHON \\
-        --ordered age education-num --engines sugarbush tab-pe real --epsilons 0.3 1 4 --seeds 1
-
     python -m benchmarks.aim --table airline_tweets.parquet --attributes airline sentiment hour \\
         --epsilons 0.3 1 4 --seeds 3
 
@@ -19,20 +16,18 @@ size of each column; or `--attributes` names columns, and the values in each are
 benchmark treats the values as public). `--degree 3` asks for three-way workloads where an engine
 has a workload. The engines `aim-gdp` and `swift` are those of google/dpsynth, in the environment of
 the interpreter `--dpsynth`. `private-pgm` is mechanisms/aim.py of ryan112358/mbi: `--pgm` names its
-checkout, and it runs in the environment of dpsynth. `tab-pe` is Tab-PE of microsoft/DPSDA: its
-checkout and an interpreter with its dependencies follow `--dpsda`, and `--ordered` names the
-columns that it treats as numbers. `real` is as many random private rows as Tab-PE releases, at no
-epsilon. The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. The engine
-`peer` is unchanged smartnoise-synth, with its own domains, noise, sampler and model size. Both
-engines need `.venv-smartnoise`, which `make test-smartnoise` makes. Each run is a separate process,
-which is forked after the table is made. Wall and CPU seconds include all of `synthesize` except the
-ledger and the conversion of epsilon to mu. The seconds of smartnoise, dpsynth and private-pgm
-include importing mbi and compiling, and the memory of programs of other interpreters is not
-measured. Peak memory (on Linux) is the highest memory use of the process minus its memory use at
-the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way marginals between the
-private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables. The columns have the
-domain sizes of adult.csv, and each column depends on up to two earlier columns. Each seed gives one
-table. The noise of each run is independent.
+checkout, and it runs in the environment of dpsynth. The engine `smartnoise` is the AIM loop of
+smartnoise-synth with our measurer. The engine `peer` is unchanged smartnoise-synth, with its own
+domains, noise, sampler and model size. Both engines need `.venv-smartnoise`, which
+`make test-smartnoise` makes. Each run is a separate process, which is forked after the table is
+made. Wall and CPU seconds include all of `synthesize` except the ledger and the conversion of
+epsilon to mu. The seconds of smartnoise, dpsynth and private-pgm include importing mbi and
+compiling, and the memory of programs of other interpreters is not measured. Peak memory (on Linux)
+is the highest memory use of the process minus its memory use at the fork. TVD1 to TVD3 are the mean
+total variation over all 1-, 2- and 3-way marginals between the private and the synthetic table.
+Delta is 1e-9. `adult_like` draws the tables. The columns have the domain sizes of adult.csv, and
+each column depends on up to two earlier columns. Each seed gives one table. The noise of each run
+is independent.
 """
 
 from __future__ import annotations
@@ -49,7 +44,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,8 +66,6 @@ DELTA = 1e-9
 MST, PEER = "mst", "peer"
 DPSYNTH = ("aim-gdp", "swift")
 PRIVATE_PGM = "private-pgm"
-TAB_PE, REAL = "tab-pe", "real"
-TAB_PE_ROWS = 1_000
 WAYS = (1, 2, 3)
 # The sizes of the nine domains of adult.csv (age to income), and of six further domains.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
@@ -91,7 +84,6 @@ class AimJob:
     max_model_mb: float
     dpsynth: str | None
     pgm: str
-    dpsda: tuple[str, str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,19 +142,15 @@ class Table:
 
     codes: NDArray[np.int64]
     sizes: tuple[int, ...]
-    ordered: tuple[bool, ...]
     shares: list[list[NDArray[np.float64]]]
 
 
 def make_table(rows: int, sizes: tuple[int, ...], seed: int) -> Table:
     codes = adult_like(rows, sizes, seed=seed)
-    ordered = (False,) * len(sizes)
-    return Table(codes=codes, sizes=sizes, ordered=ordered, shares=shares_of(codes, sizes))
+    return Table(codes=codes, sizes=sizes, shares=shares_of(codes, sizes))
 
 
-def read_table(
-    file: Path, domain: Path | None, attributes: Sequence[str], ordered: Collection[str]
-) -> Table:
+def read_table(file: Path, domain: Path | None, attributes: Sequence[str]) -> Table:
     """Read a table. With a JSON object of sizes, its columns are codes.
 
     Without it, the values of each column of `attributes` in ascending order are the codes 0, 1, ...
@@ -178,14 +166,7 @@ def read_table(
         size_of = {name: len(values) for name, (_, values) in coded.items()}
         rows = np.stack([codes for codes, _ in coded.values()], axis=1).astype(np.int64)
     sizes = tuple(size_of.values())
-    if unknown := set(ordered) - set(size_of):
-        raise SystemExit(f"--ordered: no columns of the table: {sorted(unknown)}")
-    return Table(
-        codes=rows,
-        sizes=sizes,
-        ordered=tuple(name in ordered for name in size_of),
-        shares=shares_of(rows, sizes),
-    )
+    return Table(codes=rows, sizes=sizes, shares=shares_of(rows, sizes))
 
 
 def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
@@ -193,9 +174,7 @@ def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     if job.engine == PEER:
         return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
-    if job.engine == REAL:
-        return public_rng(job.seed, "real").choice(table.codes, size=TAB_PE_ROWS, replace=False)
-    if job.engine in (*DPSYNTH, PRIVATE_PGM, TAB_PE):
+    if job.engine in (*DPSYNTH, PRIVATE_PGM):
         return _by_program(job, table)
     measurer = MarginalMeasurer(Private(table.codes), domain, mu=job.mu)
     if job.engine == MST:
@@ -218,22 +197,15 @@ def _by_smartnoise_itself(frame: pd.DataFrame, epsilon: float) -> NDArray[np.int
 
 def _by_program(job: AimJob, table: Table) -> NDArray[np.int64]:
     """Run another project in the interpreter of its environment."""
-    here = Path(__file__).parent
-    if job.engine == TAB_PE:
-        assert job.dpsda is not None, "name a checkout and an interpreter: --dpsda"
-        checkout, python = job.dpsda
-        program = [python, str(here / "tab_pe_engine.py"), checkout]
-        numbers = {"epsilon": job.epsilon, "delta": DELTA, "count": TAB_PE_ROWS}
-    else:
-        assert job.dpsynth is not None, "name the interpreter of dpsynth: --dpsynth"
-        program = [job.dpsynth, str(here / "dpsynth_engine.py"), job.engine]
-        numbers = {"rho": job.mu**2 / 2, "mb": job.max_model_mb, "degree": job.degree}
-        if job.engine == PRIVATE_PGM:  # converts epsilon and delta to rho by itself
-            program += ["--pgm", job.pgm, "--epsilon", str(job.epsilon), "--delta", str(DELTA)]
+    assert job.dpsynth is not None, "name the interpreter of dpsynth: --dpsynth"
+    program = [job.dpsynth, str(Path(__file__).parent / "dpsynth_engine.py"), job.engine]
+    numbers = {"rho": job.mu**2 / 2, "mb": job.max_model_mb, "degree": job.degree}
+    if job.engine == PRIVATE_PGM:  # converts epsilon and delta to rho by itself
+        program += ["--pgm", job.pgm, "--epsilon", str(job.epsilon), "--delta", str(DELTA)]
     options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
     with tempfile.TemporaryDirectory() as folder:
         codes, rows = Path(folder) / "table.npz", Path(folder) / "rows.npy"
-        np.savez(codes, codes=table.codes, sizes=table.sizes, ordered=table.ordered)
+        np.savez(codes, codes=table.codes, sizes=table.sizes)
         command = [*program, str(codes), str(rows), *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return np.asarray(np.load(rows), dtype=np.int64)
@@ -278,17 +250,13 @@ def _isolated(job: AimJob, table: Table) -> Result:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     own = [Engine.SUGARBUSH.value, MST, Engine.INDEPENDENT.value]
-    choices = [*Engine, MST, PEER, *DPSYNTH, PRIVATE_PGM, TAB_PE, REAL]
+    choices = [*Engine, MST, PEER, *DPSYNTH, PRIVATE_PGM]
     parser.add_argument("--engines", nargs="+", choices=choices, default=own)
     parser.add_argument("--table", type=Path, help="csv or parquet; default: drawn tables")
     parser.add_argument("--domain", type=Path, help="the sizes of the columns of --table, as JSON")
     parser.add_argument("--attributes", nargs="+", default=[], help="columns, without --domain")
     parser.add_argument("--dpsynth", help="a Python interpreter that has dpsynth")
     parser.add_argument("--pgm", default="", help="a checkout of ryan112358/mbi")
-    parser.add_argument(
-        "--dpsda", nargs=2, metavar=("CHECKOUT", "PYTHON"), help="DPSDA, and its interpreter"
-    )
-    parser.add_argument("--ordered", nargs="+", default=[], help="columns that are numbers")
     parser.add_argument("--rows", nargs="+", type=int, default=[5_000, 50_000, 1_000_000])
     parser.add_argument("--columns", nargs="+", type=int, default=[5, 9, 15])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1, 10])
@@ -309,7 +277,7 @@ def _measure(
             job = AimJob(
                 engine=name, epsilon=epsilon, mu=mu_of(epsilon=epsilon, delta=DELTA), seed=seed,
                 degree=asked.degree, max_model_mb=asked.max_model_mb,
-                dpsynth=asked.dpsynth, pgm=asked.pgm, dpsda=asked.dpsda,
+                dpsynth=asked.dpsynth, pgm=asked.pgm,
             )  # fmt: skip
             found.setdefault((epsilon, name), []).append(_isolated(job, table))
     return found
@@ -336,7 +304,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     if asked.table is not None:
-        table = read_table(asked.table, asked.domain, asked.attributes, asked.ordered)
+        table = read_table(asked.table, asked.domain, asked.attributes)
         makers = {table.codes.shape: lambda seed: table}
     else:
         makers = {

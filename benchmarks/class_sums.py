@@ -116,8 +116,9 @@ class Corpus:
             axis=1,
         ).astype(np.int64)
         names = sorted({value for each in values for value in each})
+        texts = frame["text"].tolist()
         vectors = [
-            _embedded(frame["text"][start : start + BLOCK], work / f"{name}_{start:05d}.npy")
+            _embedded(texts[start : start + BLOCK], work / f"{name}_{start:05d}.npy")
             for start in range(0, len(frame), BLOCK)
         ]
         schema = Schema(
@@ -129,7 +130,7 @@ class Corpus:
         return cls(
             name=name,
             schema=schema,
-            texts=list(frame["text"]),
+            texts=texts,
             vectors=np.concatenate(vectors)[: len(frame)],
             codes=codes,
             of_names=dict(zip(names, _embedded(names, work / f"{name}_names.npy"), strict=True)),
@@ -178,10 +179,11 @@ class _Run:
         yield from self.judged("real texts", real, codes[real], self.mauve(real))
         yield from self.judged("donated texts alone", self.donated, codes[self.donated])
         candidates, requested = self.candidates()
-        scorer, scores = KernelScores(vectors[candidates], width=0.2), 0
+        scorer = KernelScores(vectors[candidates], width=0.2)
+        scores = np.zeros(len(candidates), dtype=np.int64)
         for start in range(0, len(self.private), 500):
             rows = vectors[self.private[start : start + 500]]
-            scores = scores + scorer(rows).sum(axis=0, dtype=np.int64)
+            scores += scorer(rows).sum(axis=0, dtype=np.int64)
         centre = vectors[candidates].mean(axis=0, dtype=np.float64)
         of_records = directions(vectors[self.private], centre)
         exact = np.zeros((sum(sizes), vectors.shape[1]))

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -192,7 +193,7 @@ class Division:
             for i in range(0, len(vectors), 500)
         ]
         nearest = [np.tril(rows, len(rows[0]) - len(rows) - 1).max(axis=1) for rows in near]
-        pairs = [pair for text in texts for pair in zip(*(text.split()[i:] for i in (0, 1)))]  # noqa: B905
+        pairs = [pair for text in texts for pair in pairwise(text.split())]
         return {
             "set": self.name,
             "seed": self.seed,

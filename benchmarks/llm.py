@@ -33,7 +33,6 @@ from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.generators.prompts import render
 from sugarbush.privacy.data_types import Released
-from sugarbush.run.settings import load_params
 from tests.integration.llm.server import KEY, MODEL
 
 ROOT = Path(__file__).parents[1]
@@ -81,17 +80,16 @@ def requests(count: int) -> Released[tuple[RandomRequest, ...]]:
 
 
 def params(base_url: str | Sequence[str], concurrency: int) -> OpenAI:
-    fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
-    fields |= {"base_url": base_url, "model": MODEL, "concurrency": concurrency}
-    fields |= {"requests_per_minute": 1e7, "tokens_per_minute": 1e10}
-    fields |= {"key_variable": "OPENAI_API_KEY"}
-    return OpenAI.model_validate(fields)
+    return OpenAI(
+        base_url=base_url, model=MODEL, key_variable="OPENAI_API_KEY", concurrency=concurrency,
+        requests_per_minute=1e7, tokens_per_minute=1e10,
+    )  # fmt: skip
 
 
-async def bare_sdk(count: int, settings: OpenAI) -> None:
+async def bare_sdk(count: int, base_url: str, concurrency: int) -> None:
     """Send the same messages through the SDK alone."""
     waiting = iter(requests(count).value)
-    client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=KEY, max_retries=0)
+    client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
 
     async def work() -> None:
         for request in waiting:
@@ -103,7 +101,7 @@ async def bare_sdk(count: int, settings: OpenAI) -> None:
             )  # fmt: skip
 
     async with client:
-        await asyncio.gather(*(work() for _ in range(settings.concurrency)))
+        await asyncio.gather(*(work() for _ in range(concurrency)))
 
 
 def provider(count: int, settings: OpenAI, state: Path) -> None:
@@ -137,9 +135,9 @@ def main() -> None:
         state = Path(folder)
         with server() as base_url:
             settings = params(base_url, options.concurrency)
-            asyncio.run(bare_sdk(200, settings))  # warm-up
+            asyncio.run(bare_sdk(200, base_url, options.concurrency))  # warm-up
             with timed(found, "bare SDK"):
-                asyncio.run(bare_sdk(options.calls, settings))
+                asyncio.run(bare_sdk(options.calls, base_url, options.concurrency))
             with timed(found, "provider"):
                 provider(options.calls, settings, state / "plain")
             provider(options.cached, settings, state / "plain")

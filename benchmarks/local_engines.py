@@ -73,7 +73,7 @@ def worker(engine: str, options: Any) -> dict[str, Any]:
         for request in asked
     ]
     cpu, wall = time.process_time(), time.perf_counter()
-    found = {}
+    found: dict[int, Any] = {}
     for some in writer.write(prompts, missing=range(len(prompts))):
         found |= some
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall

@@ -28,7 +28,7 @@ def measure(
     make: Callable[[sb.PrivacySession], ChargingSession], *, draws: int, records: int
 ) -> tuple[float, int, float]:
     """Return the wall-clock time of all draws, the number of ledger lines, and epsilon."""
-    bins = sb.Private(np.arange(records) % 50)
+    bins: sb.Private[int] = sb.Private(np.arange(records) % 50)
     with tempfile.TemporaryDirectory() as state:
         ledger = sb.open_ledger("tokens", cap=4, state=Path(state))
         start = time.perf_counter()

@@ -8,7 +8,7 @@ was measured several times with one number of records, the plot shows the last m
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import pandas as pd
@@ -26,8 +26,11 @@ STYLE = (
 
 
 def main() -> None:
-    table, picture = map(Path, sys.argv[1:])
-    rows = pd.read_csv(table).drop_duplicates(["records", "stage"], keep="last")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("picture", type=Path)
+    asked = parser.parse_args()
+    rows = pd.read_csv(asked.table).drop_duplicates(["records", "stage"], keep="last")
     styles = svg.series_styles(rows["stage"])
     colours = "".join(
         f".{name}{{stroke:{colour};fill:none}}circle.{name},rect.{name},polygon.{name}"
@@ -42,7 +45,7 @@ def main() -> None:
         parts += [svg.marker(mark, x, HEIGHT - 14, name), svg.text(stage, x + 9, HEIGHT - 10)]
     label = "CPU seconds and peak memory of every stage by the number of records"
     drawn = svg.chart(parts, width=2 * GAP, height=HEIGHT, label=label)
-    picture.write_text(
+    asked.picture.write_text(
         str(drawn).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
     )
 

@@ -76,13 +76,13 @@ class SimulatedSchedule:
     failures: int
 
 
-def simulate(shard_s: float, shards: int, cluster: Cluster, *, seed: int = 0) -> SimulatedSchedule:
+def simulate(shard_s: float, shards: int, cluster: Cluster) -> SimulatedSchedule:
     """Run `shards` shards of `shard_s` seconds each, and wait for the last one.
 
     >>> round(simulate(1.0, 100, Cluster(workers=10, speed_spread=0, slow_share=0)).wall_s)
     10
     """
-    rng = public_rng(seed, "schedule")
+    rng = public_rng(0, "schedule")
     speed = rng.lognormal(0.0, cluster.speed_spread, cluster.workers)
     speed[rng.random(cluster.workers) < cluster.slow_share] *= cluster.slowdown
     seconds = shard_s * rng.lognormal(0.0, cluster.speed_spread, shards)

@@ -90,11 +90,11 @@ class FeatureReader:
     def _learn(self, new: Sequence[str]) -> None:
         vectors = self._embed(new)
         codes = np.stack([classifier.predict(vectors) for classifier in self._classifiers], axis=1)
-        found = (vectors, self._latent.encode(new), codes)
+        found: list[NDArray[Any]] = [vectors, self._latent.encode(new), codes]
         self._place |= {text: len(self._place) + i for i, text in enumerate(new)}
         if self._known is not None:
-            known = (self._known.vectors, self._known.latent, self._known.codes)
-            found = tuple(np.concatenate(pair) for pair in zip(known, found, strict=True))
+            known: list[NDArray[Any]] = [self._known.vectors, self._known.latent, self._known.codes]
+            found = [np.concatenate(pair) for pair in zip(known, found, strict=True)]
         self._known = TextFeatures(*found)
 
 

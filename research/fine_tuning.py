@@ -39,7 +39,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import sugarbush as sb
 from sugarbush.evaluation import majority, predictions
 from sugarbush.pipeline import simulated
-from sugarbush.privacy import BudgetRequest, Subsampling, make_plan, with_subsampling
+from sugarbush.privacy import (
+    BudgetRequest,
+    PoissonGaussian,
+    Subsampling,
+    make_plan,
+    with_subsampling,
+)
 from sugarbush.randomness import public_rng
 from sugarbush.training import (
     Checkpoints,
@@ -248,7 +254,8 @@ def fine_tuned(
     options: argparse.Namespace,
 ) -> tuple[Any, str]:
     """Train a copy of `start` at `epsilon`; return it with a description of the training."""
-    model, units = copy.deepcopy(start), sb.Private(list(examples))
+    model = copy.deepcopy(start)
+    units: sb.Private[tuple[Example]] = sb.Private(list(examples))
     if options.lora is not None:
         model = with_lora(model, rank=options.lora)
     delta = options.delta or 1 / (len(examples) * math.log(len(examples)))
@@ -307,7 +314,7 @@ def mechanism_at(
         epsilon=epsilon,
     )
     event = plan.of("training").subsampled
-    assert event is not None
+    assert isinstance(event, PoissonGaussian)
     return Mechanism(
         rate=schedule.rate,
         steps=schedule.steps,

@@ -256,7 +256,7 @@ def table(rows: pd.DataFrame) -> str:
             else _cell(cells.loc[metric])
             for metric in metrics
         ]
-        lines.append(f"| {key[0]} | {key[1]:g} | {key[2].split()[0]} | {' | '.join(shown)} |")
+        lines.append(f"| {key[0]} | {key[1]:g} | {str(key[2]).split()[0]} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
@@ -285,7 +285,9 @@ def main() -> None:
     frame = frame.sample(asked.records, random_state=1)
     target = Roots(Path()).internal / "knowledge" / f"{settings['privacy']['dataset']}.csv"
     target.parent.mkdir(parents=True, exist_ok=True)
-    rows = pd.read_csv(target).to_dict("records") if asked.resume and target.exists() else []
+    rows: list[dict[Any, Any]] = []
+    if asked.resume and target.exists():
+        rows = pd.read_csv(target).to_dict("records")
     done = {(row["arm"], row["epsilon"], row["run"]) for row in rows}
     for seed in range(asked.runs):
         for own in run(frame, settings, asked, seed=seed, done=done):

@@ -220,12 +220,13 @@ def table(rows: pd.DataFrame, *, baseline: str) -> str:
     names = [WHERE[name] for name in METRICS]
     lines = ["| set | epsilon | row | calls | MAUVE | MAUVE, TF-IDF | mean JSD | MAUVE less "
              f"{baseline} |", "|---" * 8 + "|"]  # fmt: skip
-    for (set_name, epsilon, arm), own in values.groupby(["set", "epsilon", "arm"], sort=False):
+    groups: Any = values.groupby(["set", "epsilon", "arm"], sort=False)
+    for (set_name, epsilon, arm), own in groups:
         count = calls[set_name, epsilon, arm]
         cells = [set_name, f"{epsilon:g}", arm, "–" if math.isnan(count) else f"{count:,.0f}"]
         cells += [_mean(own[name]) for name in names]
         mauve = own[names[0]].droplevel(["set", "epsilon", "arm"])
-        other = (set_name, epsilon, baseline)
+        other: Any = (set_name, epsilon, baseline)
         differs = other in calls.index and arm != baseline
         cells.append(_mean(mauve - values.loc[other][names[0]]) if differs else "")
         lines.append("| " + " | ".join(cells) + " |")
@@ -268,7 +269,9 @@ def main() -> None:
     name = "-".join([asked.sweep.stem, "leaderboard", *(asked.sets or ()), *records, *model])
     file = Roots(Path()).internal / "sweeps" / name / "runs.csv"
     file.parent.mkdir(parents=True, exist_ok=True)
-    rows = pd.read_csv(file).to_dict("records") if asked.resume and file.exists() else []
+    rows: list[dict[Any, Any]] = []
+    if asked.resume and file.exists():
+        rows = pd.read_csv(file).to_dict("records")
     done = {tuple(row[column] for column in RUN) for row in rows}
     for dataset in datasets(asked.sweep, sets=asked.sets, records=asked.records, keep=asked.keep):
         for texts in asked.texts:

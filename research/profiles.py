@@ -135,7 +135,7 @@ def _found(profile: sb.Profile, frame: pd.DataFrame, labels: Sequence[str]) -> d
         false += sum(
             exact.get(value, 0) < threshold - 5 * values.stddev["values"] for value in released
         )
-    words = frame["text"].str.split().str.len()
+    words = frame["text"].map(lambda text: len(text.split()))
     quantiles = values.quantiles("words")
     error = np.nan
     if quantiles:
@@ -226,8 +226,8 @@ class _Judge:
         self._model = SentenceTransformer(str(MODEL_DIR))
         self.labels, self.heldout = tuple(labels), public.heldout
         real = public.records(3000, seed=99)
-        self._vectors = self._embed(real["text"])
-        self._heldout_vectors = self._embed(public.heldout["text"])
+        self._vectors = self._embed(real["text"].tolist())
+        self._heldout_vectors = self._embed(public.heldout["text"].tolist())
         self._latent = latent_space(list(real["text"]), seed=1)
         self._heldout_latent = self._latent.encode(list(public.heldout["text"]))
         self.domain = {
@@ -277,7 +277,7 @@ class _Judge:
 
     def _taught(self, frame: pd.DataFrame) -> float:
         """Return the mean accuracy on held-out records of classifiers of the labels."""
-        vectors, right = self._embed(frame["text"]), []
+        vectors, right = self._embed(frame["text"].tolist()), []
         for label in self.labels:
             codes = self._codes(frame, label)
             if len(set(codes.tolist())) < 2:
@@ -301,7 +301,7 @@ def summary(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> str:
     figures = [c for c in frame.columns if c not in (*by, "run")]
     lines = ["| " + " | ".join([*by, *figures]) + " |", "|" + "---|" * (len(by) + len(figures))]
     for key, own in frame.groupby(list(by), sort=False):
-        cells = [str(k) for k in (key if isinstance(key, tuple) else (key,))]
+        cells = [str(k) for k in key]
         for figure in figures:
             values = own[figure].dropna().astype(float)
             if not len(values):

@@ -7,7 +7,7 @@ public texts. The output is data/public/benchmarks/<set>_donated.parquet. The fi
 text.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import pandas as pd
@@ -20,8 +20,8 @@ DONATED = 50
 PUBLIC_SHARE = 0.1
 
 
-def donated(name: str, *, count: int = DONATED) -> pd.DataFrame:
-    """Return `count` rows of the public 10% of a data set.
+def donated(name: str) -> pd.DataFrame:
+    """Return DONATED rows of the public 10% of a data set.
 
     Rows with complete metadata come first, then rows with smaller hashes.
     """
@@ -30,10 +30,13 @@ def donated(name: str, *, count: int = DONATED) -> pd.DataFrame:
     public = frame[share < PUBLIC_SHARE].assign(share=share[share < PUBLIC_SHARE])
     incomplete = ~public.get("full_metadata", pd.Series(True, index=public.index)).astype(bool)
     order = public.assign(incomplete=incomplete).sort_values(["incomplete", "share"])
-    return order.head(count).drop(columns=["share", "incomplete"])
+    return order.head(DONATED).drop(columns=["share", "incomplete"])
 
 
-def main(name: str) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", help="the data set")
+    name = parser.parse_args().name
     target = Path("data/public/benchmarks") / f"{name}_donated.parquet"
     with atomic_file(target) as path:
         donated(name).to_parquet(path, index=False)
@@ -41,4 +44,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -20,11 +20,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from sugarbush.pipeline import StageFailedError, run_dvc
 
@@ -80,8 +81,9 @@ def run_all(wanted: list[Path], submit: Callable[[Path], PrefectFuture[None]]) -
         runs[first] = submit(first)
         runs[first].wait()
     runs |= {each: submit(each) for each in wanted if each not in runs}
-    states = {each: run.wait() or run.state for each, run in runs.items()}
-    failed = [each for each, state in states.items() if not state.is_completed()]
+    for run in runs.values():
+        run.wait()
+    failed = [each for each, run in runs.items() if not run.state.is_completed()]
     get_run_logger().info("%d of %d are finished", len(runs) - len(failed), len(runs))
     return failed
 
@@ -143,8 +145,8 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // asked.jobs)))
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
-        with_jobs = sweep.with_options(task_runner=ThreadPoolTaskRunner(max_workers=asked.jobs))
-        with_jobs(asked.file)
+        runner: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=asked.jobs)
+        sweep.with_options(task_runner=runner)(asked.file)
     except StageFailedError as error:
         print(error, file=sys.stderr)
         sys.exit(1)

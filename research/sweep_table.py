@@ -23,8 +23,9 @@ import pandas as pd
 import sugarbush as sb
 from research.sweep_layout import points_of, sweep_folder
 from research.sweep_points import Point
-from research.sweep_report import FINAL, OVER_TEXTS, REAL, SweepPage, headline, render_sweep_page
+from research.sweep_report import OVER_TEXTS, SweepPage, headline, render_sweep_page
 from sugarbush.errors import MissingInputError
+from sugarbush.evaluation import FINAL, REAL
 from sugarbush.generators import Usage
 from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.release import final_folder, first_folder

@@ -122,11 +122,11 @@ def table(figures: pd.DataFrame) -> str:
     """
     lines = ["| arm | epsilon | texts | distinct | " + " | ".join(COLUMNS) + " |",
              "|---" * (4 + len(COLUMNS)) + "|"]  # fmt: skip
-    for (arm, epsilon), own in figures.groupby(["arm", "epsilon"], sort=False):
+    for key, own in figures.groupby(["arm", "epsilon"], sort=False):
         found = own[own["space"] != "tf-idf"].set_index("metric")
         counts = [f"{found.value[name]:.0f}" for name in ("texts", "distinct_texts")]
         cells = [_cell(found, name) for name in COLUMNS]
-        lines.append("| " + " | ".join([str(arm), f"{epsilon:g}", *counts, *cells]) + " |")
+        lines.append("| " + " | ".join([str(key[0]), f"{key[1]:g}", *counts, *cells]) + " |")
     return "\n".join(lines)
 
 
@@ -134,7 +134,7 @@ def _cell(found: pd.DataFrame, metric: str) -> str:
     if metric not in found.index:
         return "–"
     digits = 1 if metric == "perplexity" else 3
-    value, low, high = (f"{found.loc[metric, c]:.{digits}f}" for c in ("value", "low", "high"))
+    value, low, high = (f"{found[c][metric]:.{digits}f}" for c in ("value", "low", "high"))
     return f"{value} ({low}–{high})"
 
 
@@ -144,7 +144,9 @@ def main() -> None:
     begun = time.process_time()
     name = f"{asked.sweep.stem}-trained-{asked.set}"
     file = Roots(Path()).internal / "sweeps" / name / "runs.csv"
-    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
+    rows: list[dict[Any, Any]] = []
+    if file.exists():
+        rows = pd.read_csv(file).to_dict("records")
     done = {(row["arm"], row["epsilon"], row["run"]) for row in rows}
     for own in _runs(asked, done):
         rows += own

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sugarbush.api.evaluation import Evaluation as Evaluation
     from sugarbush.api.evaluation import evaluate as evaluate
     from sugarbush.api.ledgers import open_ledger as open_ledger
+    from sugarbush.api.ledgers import plan_weeks as plan_weeks
     from sugarbush.api.open_release import open_release as open_release
     from sugarbush.api.profile import Profile as Profile
     from sugarbush.api.profile import profile as profile
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sugarbush.api.synthesis import synthesize as synthesize
     from sugarbush.api.tables import dp_table as dp_table
     from sugarbush.api.tables import private_histogram as private_histogram
+    from sugarbush.api.threads import conversations as conversations
     from sugarbush.api.training import PrivateModel as PrivateModel
     from sugarbush.api.training import train_dpsgd as train_dpsgd
     from sugarbush.data.schema import Attribute as Attribute
@@ -67,83 +69,23 @@ if TYPE_CHECKING:
     from sugarbush.privacy.ledger import Ledger as Ledger
     from sugarbush.privacy.session import PrivacySession as PrivacySession
     from sugarbush.privacy.settings import PrivacySettings
+    from sugarbush.project.weeks import WeeklyPlan as WeeklyPlan
     from sugarbush.redactor.api import Redaction as Redaction
     from sugarbush.redactor.api import redact as redact
     from sugarbush.training.dpsgd.settings import FineTuning as FineTuning
 
     Privacy = PrivacySettings
+    __version__: str
+else:
+    _find = lazy_names(__name__)
 
-_find = lazy_names(
-    __name__,
-    {
-        "api.evaluation": (
-            "Evaluation",
-            "evaluate",
-        ),
-        "api.ledgers": ("open_ledger",),
-        "api.open_release": ("open_release",),
-        "api.profile": ("Profile", "profile"),
-        "api.release": ("Release",),
-        "api.schemas": ("open_schema",),
-        "api.synthesis": (
-            "prepare",
-            "synthesize",
-        ),
-        "api.tables": (
-            "dp_table",
-            "private_histogram",
-        ),
-        "api.training": (
-            "PrivateModel",
-            "train_dpsgd",
-        ),
-        "data.schema": ("Attribute", "Schema"),
-        "errors": (
-            "BudgetExceededError",
-            "GeneratorError",
-            "InputError",
-            "LedgerError",
-            "ParamsError",
-            "PrivacyError",
-            "PrivateFactWarning",
-            "SchemaError",
-            "SugarbushError",
-        ),
-        "evaluation.interface": ("Metric", "MetricValue"),
-        "examples.generator": ("Simulator",),
-        "generators.huggingface.settings": ("HuggingFace",),
-        "generators.interface": ("GeneratorSettings",),
-        "generators.openai.settings": ("OpenAI",),
-        "generators.pool": ("Pool",),
-        "methods.augpe": ("AugPE",),
-        "methods.crt": ("CRT",),
-        "methods.dpft": ("DPFT",),
-        "methods.interface": ("Method", "MethodInputs"),
-        "methods.maple": ("Maple",),
-        "methods.mosaic": ("Mosaic",),
-        "methods.nonprivate": ("NonPrivatePE",),
-        "methods.public": ("Public",),
-        "pipeline.artifacts": ("Artifacts",),
-        "pipeline.in_memory": ("Corpus",),
-        "privacy.accounting": ("epsilon",),
-        "privacy.data_types": ("Private", "Released"),
-        "privacy.ledger": ("Ledger",),
-        "privacy.session": ("PrivacySession",),
-        "privacy.settings": ("PrivacySettings=Privacy",),
-        "training.dpsgd.settings": ("FineTuning",),
-        "redactor.api": ("Redaction", "redact"),
-    },
-)
+    def __getattr__(name: str) -> Any:
+        if name != "__version__":
+            return _find(name)
+        try:
+            return version("sugarbush")
+        except PackageNotFoundError:
+            return "unknown"
 
-
-def __getattr__(name: str) -> Any:
-    if name != "__version__":
-        return _find(name)
-    try:
-        return version("sugarbush")
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_find("__all__")])
+    def __dir__() -> list[str]:
+        return sorted([*globals(), *_find("__all__")])

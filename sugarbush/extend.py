@@ -1,4 +1,5 @@
-"""The public names for authors of methods. `docs/how-to/add-a-method.md` explains them.
+"""The public names for authors of methods and formats. `docs/how-to/add-a-method.md` and
+`docs/how-to/add-a-format.md` explain them.
 
 Method          a method and its settings: PartsMethod, OneStageMethod, TrainedMethod
 MethodInputs    everything that a method may use: private data, public data, tools
@@ -12,8 +13,13 @@ Private         data of the records: only a mechanism can turn it into a number
 Released        a value with the ids of the charges that pay for it
 mechanisms      noisy_histogram and noisy_sum: a charge, then noise
 BudgetRequest   a mechanism that a method needs, declared before the first draw
+Format          reads one kind of input file; TextFormat one kind of text file
+Reading         what a format needs: the wanted columns, options; its rows are Row, a part is a Span
 """
 
+from sugarbush.data.formats.interface import Format, TextFormat
+from sugarbush.data.formats.rows import WHOLE, Reading, Row, Span, add_paths
+from sugarbush.data.remote import File
 from sugarbush.evolution.enlargers import ByPredictedScores, MostVoted
 from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
 from sugarbush.evolution.parts import (
@@ -81,8 +87,10 @@ __all__ = [
     "Count",
     "Encode",
     "Enlarger",
+    "File",
     "FillIn",
     "FinalSet",
+    "Format",
     "FromLabels",
     "FromTable",
     "KernelScorer",
@@ -106,12 +114,18 @@ __all__ = [
     "Prompts",
     "PublicInputs",
     "RandomRequest",
+    "Reading",
     "Records",
     "Released",
     "Request",
     "Scored",
     "Scorer",
+    "Row",
     "Selector",
+    "Span",
+    "TextFormat",
+    "WHOLE",
+    "add_paths",
     "Start",
     "Targets",
     "TrainedMethod",

@@ -91,13 +91,13 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
     )
 
 
-def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """Return the mean over seeds with Student's interval. For one value, the interval is
+def over_seeds(values: Sequence[float]) -> Interval:
+    """Return the mean over seeds with Student's 95% interval. For one value, the interval is
     infinite."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(value=mean, lower=-math.inf, upper=math.inf)
-    margin = t.ppf((1 + confidence) / 2, len(values) - 1) * np.std(values, ddof=1)
+    margin = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1)
     margin = float(margin) / math.sqrt(len(values))
     return Interval(value=mean, lower=mean - margin, upper=mean + margin)
 

@@ -119,7 +119,7 @@ def train_selectively(
     for done in range(mechanism.steps):
         for group in optimizer.param_groups:
             group["lr"] = learning.rate_at(done, steps=mechanism.steps)
-        sampled = np.flatnonzero(sampling.random(len(examples)) < mechanism.rate)
+        sampled = np.flatnonzero(sampling.random(len(examples)) < mechanism.rate).tolist()
         sums = gradient_sums(model, [examples[i] for i in sampled], mechanism, noise)
         add_noise(sums.private, stddev=mechanism.gradient_noise * mechanism.clip_norm, noise=noise)
         for parameter, public, private in zip(

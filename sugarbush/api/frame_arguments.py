@@ -98,7 +98,8 @@ class FrameArguments:
         if shape is None:
             return pd.DataFrame({self.text: texts})
         try:
-            return pd.DataFrame([shape.parse(text) for text in texts], columns=list(shape.types))
+            columns = list({**shape.types, **shape.columns})
+            return pd.DataFrame([shape.parse(text) for text in texts], columns=columns)
         except ShapeError as error:
             raise InputError(f"donated: a text {error}") from None
 

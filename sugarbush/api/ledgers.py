@@ -6,13 +6,18 @@ from pathlib import Path
 
 from sugarbush.arguments import names_arguments, require_kind
 from sugarbush.errors import ParamsError
+from sugarbush.methods.interface import Method
+from sugarbush.methods.mosaic import Mosaic
+from sugarbush.methods.plan import plan_for
 from sugarbush.paths import named_state, state_root
+from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.remarks import DIFFERENT_SETTING
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.settings import PrivacySettings, WhenSpent
 from sugarbush.privacy.unit import Unit
+from sugarbush.project.weeks import WeeklyPlan, plan_of_weeks
 
 
 @names_arguments
@@ -47,6 +52,44 @@ def open_ledger(
     )
 
 
+@names_arguments
+def plan_weeks(
+    weeks: int,
+    *,
+    privacy: PrivacySettings,
+    method: Method | None = None,
+    user_column: str | None = None,
+    state: Path | str | None = None,
+) -> WeeklyPlan:
+    """Plan the releases of `weeks` weeks under the cap of `privacy.dataset`. Nothing is charged.
+
+    All releases read all records, so their costs add up, also to what is spent already. The result
+    has, for a release every week, every second week and so on, the largest epsilon that each
+    release may spend. The default `method` is Mosaic(). `privacy.epsilon` has no effect. Raises
+    ParamsError.
+
+    >>> import sugarbush as sb, tempfile
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     plan = sb.plan_weeks(52, privacy=sb.Privacy(dataset="letters"), state=Path(state))
+    >>> print(plan.schedules[0].epsilon, plan.quality[0])
+    0.46 0.92 to 0.98 at epsilon 0.3
+    """
+    require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+    chosen = Mosaic() if method is None else method
+    require_kind("method", chosen, Method, "sb.Mosaic()")
+    if not privacy.dataset:
+        raise ParamsError(
+            'privacy: plan_weeks needs dataset=, such as sb.Privacy(dataset="letters")'
+        )
+
+    def events_at(epsilon: float) -> tuple[Event, ...]:
+        plan = plan_for(privacy.model_copy(update={"epsilon": epsilon}), [chosen])
+        return plan.planned.events
+
+    ledger = ledger_of(privacy, state=state, user_column=user_column)
+    return plan_of_weeks(ledger, events_at, weeks=weeks, methods=(chosen.name,))
+
+
 def _unit(name: str) -> Unit:
     try:
         return Unit(name)
@@ -62,7 +105,8 @@ def state_folder(state: Path | str | None) -> Path:
 def require_privacy(privacy: object) -> PrivacySettings:
     """Return `privacy`, checked again, because `model_copy` checks nothing.
 
-    Raises ParamsError for another type, and without the name of a ledger.
+    Raises ParamsError for another type, without the name of a ledger, and for a schedule of runs: a
+    call in Python always draws.
     """
     require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
     assert isinstance(privacy, PrivacySettings)
@@ -70,6 +114,11 @@ def require_privacy(privacy: object) -> PrivacySettings:
         raise ParamsError(
             "privacy: sb.Privacy needs dataset=, the name of the ledger. Corpora about the "
             'same people need the same name, for example sb.Privacy(dataset="letters")'
+        )
+    if privacy.when_spent is WhenSpent.REUSE or privacy.days_between_draws:
+        raise ParamsError(
+            "privacy: when_spent and days_between_draws are for `sugarbush run`. A call in Python "
+            "draws each time, up to the cap. Leave them out"
         )
     return PrivacySettings(**dict(privacy))
 

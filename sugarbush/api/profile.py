@@ -174,6 +174,8 @@ def profile(
     named = list(dict.fromkeys(map(str, frame.columns if columns is None else columns)))
     project_settings = arguments.project_settings()
     texts = {named_text} if form is None else {*form.shape.columns}
+    if columns is None and form is not None:
+        named += form.shape.computed_columns
     sections: set[str] = set() if form is None else {*form.shape.types}
     private = private_names(project_settings.prepare, project_settings.publication.private_columns)
     if columns is not None:

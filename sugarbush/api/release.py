@@ -85,6 +85,22 @@ class Release:
     def texts(self) -> tuple[str, ...]:
         return self.lineage.final.texts
 
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row for each record of the histories: `person`, `record` (1 for the first one), the
+        dates that the schema has attributes for, the text, and the columns of `frame`.
+
+        Raises ParamsError if the schema declares no histories.
+        """
+        from sugarbush.release.histories import history_of, records_table
+
+        schema = self._finished.schema
+        if history_of(schema) is None:
+            raise ParamsError("records: the schema declares no histories (text.history)")
+        lines = texts_as_lines(self.lineage.final, schema, self.labels)
+        frame: pd.DataFrame = records_table(lines, schema).arrow.to_pandas()
+        return frame
+
     def save(self, folder: str | Path) -> Path:
         """Write the texts, the rounds, release.json, the card and the report into a new or empty
         folder.

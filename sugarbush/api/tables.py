@@ -59,8 +59,9 @@ def dp_table(
     `schema` is read from its `column` of the frame, which contains the values as they are, such as
     texts or numbers. The result has one column per attribute, with values of `Attribute.domain`,
     and its number of rows is a DP estimate. A column is numeric if all listed values are numbers.
-    An attribute with a type has numbers or dates, uniform in the bins. Rows that cannot obey the
-    rules of the schema are left out, and `attrs["rows_that_broke_a_rule"]` is their number. The
+    An attribute with a type has numbers or dates, uniform in the bins. Every row obeys the rules of
+    the schema. Rows in which no numbers or dates can obey them are left out, and
+    `attrs["rows_that_broke_a_rule"]` is their number. The
     ledger cannot recognise the same table under another `dataset` name, because a table has no
     fingerprint.
 
@@ -110,6 +111,7 @@ def dp_table(
         params=params,
         session=session,
         rng=public_rng(seed, "table"),
+        rules=own.category_rules,
     )
     return table.rows.map(lambda rows: _values(rows, own, seed=seed))
 

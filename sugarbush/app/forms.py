@@ -24,6 +24,14 @@ _FIELD_OF_OPTION = {
     "--conversation": "text.conversation.column",
     "--roles": "text.conversation.roles",
     "--json-schema": "text.json_schema",
+    "--table": "prepare.table",
+    "--records": "prepare.table",
+    "--header-rows": "prepare.header_rows",
+    "--turn-keys": "text.conversation.format",
+    "--other-turns": "text.conversation.other_turns",
+    "--thread": "prepare.messages.thread",
+    "--speaker": "prepare.messages.speaker",
+    "--time": "prepare.messages.time",
 }
 _MOST_FIELDS = 500
 

@@ -18,9 +18,9 @@ from sugarbush.app.step import (
     or_message,
 )
 from sugarbush.data.formats.rows import ReadOptions
-from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
+from sugarbush.data.reading import column_names, encoding_of_header, path_of_records, reads_keys
 from sugarbush.data.remote import Source, source_of
-from sugarbush.data.settings import is_in_example
+from sugarbush.data.settings import MOST_HEADER_ROWS, is_in_example
 from sugarbush.data.shapes.interface import Shape
 from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import ParamsError, SugarbushError
@@ -28,7 +28,7 @@ from sugarbush.paths import Roots, find_input
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.unit import Unit
 from sugarbush.profiling.requests import form_of_project
-from sugarbush.project.create import OwnData, create_project, own_data, with_form
+from sugarbush.project.create import OwnData, create_project, own_data, with_form, with_records
 from sugarbush.project.drafts import is_unedited
 from sugarbush.project.profiles import PAGE
 from sugarbush.report.statements import belief, highest_chance
@@ -37,6 +37,8 @@ from sugarbush.run.context import Project
 _FILE, _TEXT, _ID = "prepare.file", "prepare.text_column", "prepare.id_column"
 _USER, _DONATED = "prepare.user_column", "prepare.donated"
 _ONE_TEXT, _CONVERSATION, _JSON = "text", "text.conversation", "text.json_schema"
+_MESSAGES, _TABLE, _HEADER_ROWS = "messages", "prepare.table", "prepare.header_rows"
+_OF_MESSAGES = "prepare.messages"
 _EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 
@@ -74,9 +76,10 @@ class DataStep(Step):
         try:
             shape = _shape(project, form)
             shown["shape"] = "" if isinstance(shape, OneText) else shape.description
-            shown["parts"] = frozenset(shape.paths)
+            required = _required(shape, project, values)
+            shown["parts"] = frozenset(shape.paths) | frozenset(required)
             if not is_example or form is not None:
-                columns = _columns(app, values(_FILE), _required(shape, project, values))
+                columns = _columns(app, values, required)
         except SugarbushError as error:
             shown["problem"] = str(error)
         counts_all = (
@@ -100,7 +103,7 @@ class DataStep(Step):
             raise ParamsError(f"{_FILE}: name your file, for example /data/letters.csv")
         project = app.project() if app.exists else None
         shape = _shape(project, form)
-        _ = _columns(app, form.text(_FILE), _required(shape, project, form.text))
+        _ = _columns(app, form.text, _required(shape, project, form.text))
         if action == "columns":
             return None
         by_user = form.text("unit") == Unit.USER
@@ -117,25 +120,28 @@ class DataStep(Step):
         source = _source(app, form.text(_FILE))
         named = {form.text(_ID): _ID, user_column or "": _USER}
         required = dict(shape.columns) | {column: name for column, name in named.items() if column}
-        encoding = encoding_of_header(source, setting=_FILE)
-        options = replace(app.project().settings.prepare.read_options, encoding=encoding)
+        options = _read_options(app, form.text)
         column_names(source, required=required, setting=_FILE, options=options)
+        messages = app.project().settings.prepare.messages
         donated = form.optional(_DONATED)
         if donated is not None and not find_input(app.project().base, donated).exists():
             raise ParamsError(f"{_DONATED}: {donated} was not found")
         prepare: dict[str, Any] = {
             "file": form.text(_FILE),
-            "id_column": form.optional(_ID),
+            "id_column": form.optional(_ID) if messages is None else messages.thread,
             "user_column": user_column,
             "donated": donated,
         }
+        changed = {"table": options.table, "header_rows": options.header_rows}
+        present = app.project().settings.prepare
+        prepare |= {name: v for name, v in changed.items() if v != getattr(present, name)}
         if isinstance(shape, OneText):
             prepare["text_column"] = form.text(_TEXT) or "text"
         unit = Unit.RECORD if user_column is None else Unit.USER
         privacy: dict[str, Any] = {"unit": unit.value}
         if unit is Unit.RECORD:
             privacy["records_per_user"] = 1
-        prepare |= {} if encoding is None else {"encoding": encoding}
+        prepare |= {} if options.encoding is None else {"encoding": options.encoding}
         profile = {"columns": form.all("profile.columns")}
         save(app.base, {"prepare": prepare, "privacy": privacy, "profile": profile})
 
@@ -158,6 +164,10 @@ def _required(
     """Map the columns of the text to what names them: the schema, or a field of the form."""
     if project is not None:
         return dict(shape.columns)
+    if text_of("record") == _MESSAGES:
+        names = ("text", "thread", "speaker", "time")
+        named = {text_of(f"{_OF_MESSAGES}.{name}"): f"{_OF_MESSAGES}.{name}" for name in names}
+        return {name or "text": field for name, field in named.items() if name or "text" in field}
     json_field = "text.column" if text_of("text.column") else _JSON
     fields = {_CONVERSATION: f"{_CONVERSATION}.column", _JSON: json_field}
     return dict.fromkeys(shape.columns, fields.get(text_of("record"), _TEXT))
@@ -168,12 +178,32 @@ def _source(app: App, file: str) -> Source:
     return source_of(app.base if app.exists else Path(), file, setting=_FILE)
 
 
-def _columns(app: App, file: str, required: Mapping[str, str]) -> tuple[str, ...]:
+def _columns(
+    app: App, text_of: Callable[[str], str], required: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return the column names. Without the columns of the text in a header, no name is returned."""
-    source = _source(app, file)
-    options = ReadOptions() if not app.exists else app.project().settings.prepare.read_options
-    options = replace(options, encoding=encoding_of_header(source, setting=_FILE))
+    source, options = _source(app, text_of(_FILE)), _read_options(app, text_of)
+    if options.table is None and not app.exists:
+        table = path_of_records(source, needed=tuple(required), setting=_FILE, options=options)
+        options = replace(options, table=table)
     return column_names(source, required=required, setting=_FILE, options=options)
+
+
+def _read_options(app: App, text_of: Callable[[str], str]) -> ReadOptions:
+    """Return how to read the file: as the settings of a project and the fields of the form say."""
+    options = ReadOptions() if not app.exists else app.project().settings.prepare.read_options
+    return replace(
+        options,
+        encoding=encoding_of_header(_source(app, text_of(_FILE)), setting=_FILE),
+        table=text_of(_TABLE).strip() or None,
+        header_rows=_rows(text_of(_HEADER_ROWS).strip()),
+    )
+
+
+def _rows(text: str) -> int | None:
+    if text and not (text.isdecimal() and 1 <= int(text) <= MOST_HEADER_ROWS):
+        raise ParamsError(f"{_HEADER_ROWS}: write a number from 1 to {MOST_HEADER_ROWS}")
+    return int(text) if text else None
 
 
 def _own_data(form: Form, further: Mapping[str, Any]) -> OwnData:
@@ -184,6 +214,15 @@ def _own_data(form: Form, further: Mapping[str, Any]) -> OwnData:
     if record == _CONVERSATION:
         given["conversation"] = form.text(f"{_CONVERSATION}.column") or "messages"
         given["roles"] = form.optional(f"{_CONVERSATION}.roles")
+        given["turn_keys"] = form.optional(f"{_CONVERSATION}.format")
+        given["other_turns"] = form.optional(f"{_CONVERSATION}.other_turns")
+    elif record == _MESSAGES:
+        for name in ("thread", "speaker", "time", "roles", "other_turns"):
+            given[name] = form.optional(f"{_OF_MESSAGES}.{name}")
+        if given["thread"] is None:
+            raise ParamsError(f"{_OF_MESSAGES}.thread: name the column of the thread")
+        given["text_column"] = form.optional(f"{_OF_MESSAGES}.text")
+        given.pop("id_column", None)  # the thread is the id
     elif record == _JSON:
         if not form.text(_JSON):
             raise ParamsError(f"{_JSON}: name the file of the JSON Schema")
@@ -193,9 +232,16 @@ def _own_data(form: Form, further: Mapping[str, Any]) -> OwnData:
         }
     else:
         given["text_column"] = form.optional(_TEXT)  # None: a column of conversations counts, too
+    given["table"] = form.optional(_TABLE)
+    given["header_rows"] = _rows(form.text(_HEADER_ROWS))
     own = own_data(file, given)
     assert own is not None
-    options = ReadOptions(encoding=encoding_of_header(own.source, setting=_FILE))
+    options = ReadOptions(
+        encoding=encoding_of_header(own.source, setting=_FILE),
+        table=own.table,
+        header_rows=own.header_rows,
+    )
+    options, _ = with_records(own, options)
     return with_form(own, options)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
-from sugarbush.app.forms import Form, save
+from yaml import YAMLError
+
+from sugarbush.app.forms import Form, as_yaml, save
 from sugarbush.app.step import App, Question, Step, Values
 from sugarbush.attributes.placeholders import placeholders
-from sugarbush.data.schema import load_schema
+from sugarbush.data.mix import require_mix
+from sugarbush.data.schema import Schema, load_schema
 from sugarbush.data.settings import is_in_example
 from sugarbush.errors import ParamsError, SchemaError, SugarbushError
 from sugarbush.generators.openai.settings import OpenAI
@@ -16,9 +19,10 @@ from sugarbush.paths import atomic_file, find_input
 from sugarbush.profiling.requests import form_of_project
 from sugarbush.project.check import example_is_made
 from sugarbush.project.estimate import NAMES, EstimateTable, estimate_run
-from sugarbush.run.settings import ProjectSettings
+from sugarbush.run.settings import ProjectSettings, parse_params
+from sugarbush.yaml_files import load_yaml, yaml_fault
 
-_SOURCES = "generator.pool.sources"
+_SOURCES, _MIX = "generator.pool.sources", "release.mix"
 _FIELDS = {
     "openai": ("base_url", "model", "key_variable", "max_tokens"),
     "huggingface": ("model", "max_tokens"),
@@ -38,7 +42,7 @@ class SchemaStep(Step):
         path = find_input(project.base, project.settings.prepare.schema_)
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         return {
-            "value": Values(None, form, schema=text),
+            "value": Values(None, form, schema=text, **{_MIX: _mix_text(project.settings)}),
             "file": project.settings.prepare.schema_,
             "has_schema": path.exists(),
             "notes": _notes(text, path) if form is None else [],
@@ -52,10 +56,27 @@ class SchemaStep(Step):
         with atomic_file(path, public=True) as temporary:
             temporary.write_text(form.raw("schema").rstrip() + "\n", encoding="utf-8")
             try:
-                load_schema(temporary)
+                schema = load_schema(temporary)
             except SchemaError as error:
                 raise SchemaError(str(error).replace(str(temporary), f"schema: {name}")) from None
+            _save_mix(app, form, schema)
         return "generator" if form.text("action") == "next" else self.name
+
+
+def _mix_text(settings: ProjectSettings) -> str:
+    return as_yaml(settings.release.mix) if settings.release.mix else ""
+
+
+def _save_mix(app: App, form: Form, schema: Schema) -> None:
+    """Write the chosen shares. Raises ParamsError if a release cannot have them."""
+    if _MIX not in form.names:
+        return
+    try:
+        mix = load_yaml(form.raw(_MIX)) or {}
+    except (YAMLError, ValueError) as error:
+        raise ParamsError(f"{_MIX}{yaml_fault(error)}") from None
+    require_mix(parse_params({"release": {"mix": mix}}).release.mix, schema)
+    save(app.base, {"release": {"mix": mix}})
 
 
 def _notes(text: str, path: Any) -> list[str]:

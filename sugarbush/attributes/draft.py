@@ -25,7 +25,9 @@ from sugarbush.attributes.placeholders import VALUES
 from sugarbush.data.cells import same_text, text_of
 from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
-from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.conversation import ChatFormat, OtherTurns
+from sugarbush.data.shapes.declaration import HistoryForm, TextForm
+from sugarbush.data.shapes.history import GAP_DAYS, RECORDS
 from sugarbush.data.shapes.json_schema import resolved, type_of
 from sugarbush.errors import SchemaError
 from sugarbush.generators.interface import Embed
@@ -165,6 +167,13 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
             f"    alternate: {alternate}  # true: two turns in a row never have the same role",
             f"    max_turns: {chat.max_turns}  # a longer conversation is a bad row",
         ]
+        if chat.format != ChatFormat.PREFIXES:
+            declared = chat.other_turns != OtherTurns.REFUSE
+            policy = _flow(chat.other_turns if declared else OtherTurns.DROP.value)
+            lines.append(
+                f"    {'' if declared else '# '}other_turns: {policy}  # turns of other speakers: "
+                "drop, join or a role"
+            )
         for key, numbers in (("turns", chat.turns), ("words_per_turn", chat.words_per_turn)):
             if numbers:
                 lines.append(
@@ -174,6 +183,23 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
         lines.append(f"  json_schema: {_flow(json_schema)}  # a file beside this one")
         if form.column is not None:
             lines.append(f"  column: {_flow(form.column)}")
+    elif form.history is not None:
+        own = form.history
+        lines += [
+            "  history:  # the rows of a person become one record, the oldest first",
+            f"    person: {_flow(own.person)}  # prepare.user_column",
+            f"    by: {_flow(own.by)}",
+            f"    column: {_flow(own.column)}",
+            f"    type: {own.type}  # what `by` has: date, datetime, or integer",
+            f"    label: {_flow(own.label)}  # what a record is called in texts, such as ticket",
+            f"    most: {own.most}  # the earliest records that are used",
+        ]
+        lines += [f"    format: {_flow(own.format)}"] if own.format else []
+        for key, numbers in (("records", own.records), ("words_per_record", own.words_per_record)):
+            if numbers:
+                lines.append(
+                    f"    {key}: {_flow(list(numbers))}  # quantiles; prompts request all between"
+                )
     else:
         lines.append(f"  fields: {_flow(list(form.fields))}  # in the order of a text")
         optional = _flow(list(form.optional or form.fields[:1]))
@@ -182,6 +208,22 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
         lines.append("  words:  # quantiles; prompts request all numbers between them")
         lines += [f"    {_flow(name)}: {_flow(list(n))}" for name, n in form.words.items()]
     return "\n".join(lines) + "\n"
+
+
+def attributes_of_history(form: HistoryForm) -> tuple[Attribute, ...]:
+    """Return attributes for the number of records of a person and for the days between them. The
+    edges of their bins do not depend on the data."""
+    counts = [edge for edge in (2, 3, 5, 9, 17, 33) if edge <= form.most]
+    found = []
+    if counts:
+        number = {"bins": counts, "type": Kind.INTEGER, "span": (1, form.most)}
+        found.append(Attribute(name=RECORDS, column=RECORDS, **number))
+    if form.type.is_time and counts:
+        kind = Kind.INTEGER if form.type is Kind.DATE else Kind.NUMBER
+        days = {"bins": (2, 8, 31, 91), "type": kind, "span": (0, 365)}
+        about = "days between two records"
+        found.append(Attribute(name=GAP_DAYS, column=GAP_DAYS, description=about, **days))
+    return tuple(found)
 
 
 def attributes_of_record(schema: Mapping[str, Any], *, column: str | None) -> tuple[Attribute, ...]:

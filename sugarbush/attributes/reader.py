@@ -34,10 +34,13 @@ from numpy.typing import NDArray
 from sugarbush.attributes.class_reader import SUMS_ALONE, ClassReader, choose_weights, combined
 from sugarbush.attributes.extract import by_keywords, without_section
 from sugarbush.attributes.released_values import states_value
+from sugarbush.attributes.rule_repair import Reading, obey_rules
 from sugarbush.attributes.zero_shot import ZeroShotReader
+from sugarbush.data.mix import Mix
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.class_sums import ClassSums
 from sugarbush.generators.interface import Embed
+from sugarbush.randomness import hash_share
 from sugarbush.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -76,7 +79,8 @@ class ReadAttribute:
     these texts that have this value. Both shares are None if nothing verifies them: without a
     classifier, or if sums alone read. `guessed` is true if the classifier reads the donated
     examples no better than chance. `wrong` is true if the records show that its labels are wrong
-    (`report.true_labels`). Then no function publishes them as labels.
+    (`report.true_labels`). Then no function publishes them as labels. `chosen` is true if a mix
+    decides the shares of its labels. Then a model that learns them shows nothing about them.
     """
 
     name: str
@@ -87,6 +91,7 @@ class ReadAttribute:
     accuracy: float | None = None
     guessed: bool = False
     wrong: bool = False
+    chosen: bool = False
 
     @property
     def is_unverified(self) -> bool:
@@ -160,6 +165,14 @@ def is_in_record(attribute: Attribute, schema: Schema) -> bool:
     return schema.shape is not None and column is not None and schema.shape.is_inside(column)
 
 
+def is_drawn(attribute: Attribute, schema: Schema) -> bool:
+    """Return whether no text has the value of an attribute, and the release draws it."""
+    column = attribute.column
+    if schema.shape is None or column is None or schema.shape.is_inside(column):
+        return False
+    return schema.shape.is_computed(column)
+
+
 def codes_in_records(
     attribute: Attribute, schema: Schema, texts: Sequence[str]
 ) -> NDArray[np.int64]:
@@ -179,6 +192,7 @@ class LabelReader:
     whether a generator wrote the texts for the requests. If it is false, the classifier alone
     decides: the same examples chose the text and trained the classifier, so its agreement with the
     request is no evidence. `class_sums` are released sums of the records' embeddings by class.
+    With a `mix`, `counts` have its shares, and the weights undo it.
     """
 
     schema: Schema
@@ -190,6 +204,7 @@ class LabelReader:
     counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     requests_tell: bool = True
     class_sums: ClassSums | None = None
+    mix: Mix | None = None
 
     def with_sums(self, sums: ClassSums | None) -> LabelReader:
         """Return a reader that also learns from sums by class, if there are any."""
@@ -223,33 +238,32 @@ class LabelReader:
         n, schema = len(texts), self.schema
         codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
         confidence = np.full(codes.shape, np.nan)
-        attributes = []
+        attributes, readings = list[ReadAttribute](), list[Reading]()
         # once for all attributes that read the same section, and only if needed
         vectors = cache(lambda section: self._embedded(schema.texts_of(section, texts)))
         for column, attribute in enumerate(schema.attributes):
             requested_codes = _requested_codes(requested[:, column], attribute)
+            if is_drawn(attribute, schema):
+                codes[:, column] = self._drawn(requested[:, column], attribute, texts)
+                readings.append(Reading(is_open=requested[:, column] == UNREAD))
+                attributes.append(
+                    ReadAttribute(
+                        name=attribute.name,
+                        source="record",
+                        requested=int((requested_codes >= 0).sum()),
+                    )
+                )
+                continue
             read = self._probabilities(column, attribute, texts, vectors)
             quality = None if read is None else read[2]
             guessed = quality is not None and not quality.is_above_chance
             if guessed and self.requests_tell:
                 read = None
-            labels = None if self.codes is None else self.codes[:, column]
-            examples = 0 if labels is None else len(_labelled(labels, attribute))
+            examples = self._example_count(column, attribute)
             if read is None:
-                codes[:, column] = requested[:, column]
-                open_texts = np.flatnonzero(requested[:, column] == UNREAD)
-                if len(open_texts) and (requested_codes >= 0).any():
-                    codes[open_texts, column] = self._like_requested(
-                        requested[:, column], attribute, vectors(attribute.read_from)
-                    )
-                source: LabelSource = "request" if (requested_codes >= 0).any() else "nothing"
+                readings.append(Reading(is_open=requested[:, column] == UNREAD))
                 attributes.append(
-                    ReadAttribute(
-                        name=attribute.name,
-                        source=source,
-                        requested=int((requested_codes >= 0).sum()),
-                        examples=examples,
-                    )
+                    self._unread(column, attribute, requested, codes, vectors, examples=examples)
                 )
                 continue
             likely, source, _ = read
@@ -276,6 +290,7 @@ class LabelReader:
             if counts is not None:  # no example teaches the value `other`
                 counts = np.append(counts[:-1], 0.0)
             codes[:, column] = in_proportion(likely, counts)
+            readings.append(Reading.of(likely, source, is_certain=quality is None))
             confidence[:, column] = likely[np.arange(n), codes[:, column]]
             if quality is None:  # a reader that finds nothing says `other`
                 confidence[codes[:, column] == len(attribute.domain) - 1, column] = np.nan
@@ -290,12 +305,76 @@ class LabelReader:
                     guessed=guessed,
                 )
             )
+        codes, confidence = obey_rules(codes, confidence, readings, schema=schema)
         return Labels(
             codes=codes,
             confidence=confidence,
-            weights=raking_weights(codes, schema=schema, counts=self.counts),
-            attributes=tuple(attributes),
+            weights=self._weights(codes),
+            attributes=self._with_chosen(attributes, codes),
         )
+
+    def _with_chosen(
+        self, attributes: Sequence[ReadAttribute], codes: NDArray[np.int64]
+    ) -> tuple[ReadAttribute, ...]:
+        """Mark the attributes of a mix, and those of which it leaves one value alone."""
+        if self.mix is None:
+            return tuple(attributes)
+        return tuple(
+            replace(each, chosen=place in self.mix.columns or len(np.unique(codes[:, place])) == 1)
+            for place, each in enumerate(attributes)
+        )
+
+    def _weights(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
+        if self.mix is not None:
+            return self.mix.weights(codes)
+        return raking_weights(codes, schema=self.schema, counts=self.counts)
+
+    def _example_count(self, column: int, attribute: Attribute) -> int:
+        return 0 if self.codes is None else len(_labelled(self.codes[:, column], attribute))
+
+    def _unread(
+        self,
+        column: int,
+        attribute: Attribute,
+        requested: NDArray[np.int64],
+        codes: NDArray[np.int64],
+        vectors: Callable[[str | None], NDArray[np.float32]],
+        *,
+        examples: int,
+    ) -> ReadAttribute:
+        """Write the requested codes of an attribute that nothing reads into `codes`."""
+        requested_codes = _requested_codes(requested[:, column], attribute)
+        codes[:, column] = requested[:, column]
+        open_texts = np.flatnonzero(requested[:, column] == UNREAD)
+        if len(open_texts) and (requested_codes >= 0).any():
+            codes[open_texts, column] = self._like_requested(
+                requested[:, column], attribute, vectors(attribute.read_from)
+            )
+        return ReadAttribute(
+            name=attribute.name,
+            source="request" if (requested_codes >= 0).any() else "nothing",
+            requested=int((requested_codes >= 0).sum()),
+            examples=examples,
+        )
+
+    def _drawn(
+        self, requested: NDArray[np.int64], attribute: Attribute, texts: Sequence[str]
+    ) -> NDArray[np.int64]:
+        """Return the codes of values that the release draws, such as the gap between the records of
+        a history: the requested one, else one in proportion to the DP counts. A history of one
+        record has none.
+        """
+        bucket, counts = len(attribute.domain) - 1, self._counts(attribute)
+        shape = self.schema.shape
+        assert shape is not None
+        codes = requested.copy()
+        shares = np.zeros(1) if counts is None else np.maximum(counts[:-1], 0.0)
+        is_open = (codes == UNREAD) | (codes == bucket)
+        for place in np.flatnonzero(is_open).tolist() if shares.any() else ():
+            share = hash_share(f"{attribute.name}\x1f{texts[place]}")
+            codes[place] = np.searchsorted(shares.cumsum() / shares.sum(), share, side="right")
+        codes[[len(shape.embedded(text)) < 2 for text in texts]] = bucket
+        return codes
 
     def _like_requested(
         self, requested: NDArray[np.int64], attribute: Attribute, vectors: NDArray[np.float32]

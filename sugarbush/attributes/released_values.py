@@ -2,6 +2,7 @@
 
 The number or date of a text comes from the first source that exists:
 
+    0. the number of records of a history, which the text has
     1. the value that the prompt showed, if the text says it, and it is in the bin that was read
     2. the only value in the text that is in this bin
     3. the value that the prompt showed, if it is in this bin, and no earlier text was requested
@@ -49,6 +50,11 @@ def released_values(
     in_bin = np.full(codes.shape, np.nan)
     for place, attribute in enumerate(schema.attributes):
         if (quantity := attribute.quantity) is None:
+            continue
+        shape, column = schema.shape, attribute.column or ""
+        if shape is not None and column in shape.computed_columns and shape.is_inside(column):
+            known = (shape.value_in(text, column) for text in texts)
+            stated[:, place] = np.fromiter(known, dtype=np.float64, count=len(texts))
             continue
         requested_values = requested[:, place]
         said = schema.texts_of(attribute.read_from, texts)

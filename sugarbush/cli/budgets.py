@@ -9,10 +9,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sugarbush.cli.printing import plain_table
+from sugarbush.cli.printing import plain_table, say_on
 from sugarbush.errors import printable
 from sugarbush.privacy.accounting import epsilon, rounded_up
 from sugarbush.privacy.entries import Entry
+from sugarbush.privacy.schedule import MOST_RUNS
+from sugarbush.progress import working
 from sugarbush.project import budget
 from sugarbush.project.budget import SpentBudget, described_event
 from sugarbush.run.context import Project
@@ -28,6 +30,25 @@ def show_budget(project: Project, console: Console) -> None:
     _print_repairs(spent, console)
     _print_totals(spent, console)
     _print_plan(project, console)
+
+
+def show_weeks(project: Project, weeks: int, console: Console) -> None:
+    """Print which epsilon each of the releases of `weeks` weeks may spend. Charges nothing."""
+    from sugarbush.project.weeks import COLUMNS, weekly_plan
+
+    with working("planning the weeks"):
+        plan = weekly_plan(project, weeks)
+    say = say_on(console)
+    say(
+        f"{weeks} weeks of '{plan.dataset}' under the cap of {rounded_up(plan.cap)} at delta "
+        f"{rounded_up(plan.delta)}, per {plan.unit}. Spent so far: {rounded_up(plan.spent)}."
+    )
+    table = plain_table(*COLUMNS)
+    for row in plan.rows():
+        table.add_row(*row)
+    console.print(table if plan.schedules else "The cap allows no release.")
+    for note in plan.notes():
+        say(f"- {note}")
 
 
 def _print_charges(spent: SpentBudget, console: Console) -> None:
@@ -96,7 +117,7 @@ def _print_plan(project: Project, console: Console) -> None:
     within = "within the cap" if after.is_within_cap else "past the cap: the run would be refused"
     console.print(f"After it the total is {rounded_up(after.epsilon)} at most, {within}.")
     if (runs := budget.possible_runs(project)) is not None:
-        more = f"{runs} or more" if runs == budget.MOST_RUNS else str(runs)
+        more = f"{runs} or more" if runs == MOST_RUNS else str(runs)
         console.print(f"The cap has room for {more} such runs on changed data.")
     if (reason := budget.refusal_of_run(project)) is not None:
         refused = f"A run would be refused: {printable(reason)}"

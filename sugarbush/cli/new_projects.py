@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import typer
 from rich.console import Console
 
 from sugarbush.cli.printing import say_on
+from sugarbush.data.formats.header_rows import HeaderRowsError
 from sugarbush.generators.settings import GeneratorSection
 from sugarbush.project.create import CreatedProject, OwnData, create_project, update_project
 from sugarbush.project.example_name import ExampleName
@@ -18,6 +23,11 @@ from sugarbush.run.settings import FILE, load_params
 _ENCODING = (
     "The header is not UTF-8. It was read as {0}, so params.yaml sets prepare.encoding: {0}. If "
     "names look wrong, set the right encoding"
+)
+
+_RECORDS = (
+    "The records are the list {0} of the file, so params.yaml sets prepare.table: {0}. If they "
+    "are another list, name it with --records"
 )
 
 
@@ -32,14 +42,23 @@ def make_project(
 ) -> None:
     """Write a project into `folder`, and print its profile and the next commands."""
     say = say_on(console)
-    made = create_project(
+    create = partial(
+        create_project,
         folder,
-        user_data,
         profile=profile,
         example=example,
         assignments=assignments,
         advise=say,
     )
+    try:
+        made = create(user_data)
+    except HeaderRowsError as error:
+        if user_data is None or not sys.stdin.isatty():
+            raise
+        say(str(error))
+        if not typer.confirm(f"Are the first {error.rows} rows no records?"):
+            raise
+        made = create(replace(user_data, header_rows=error.rows))
     if made.profiled is not None:
         from sugarbush.cli.profiles import print_profiled  # slow
 
@@ -48,6 +67,8 @@ def make_project(
         say(line)
     if made.is_new and made.encoding is not None:
         say(_ENCODING.format(made.encoding))
+    if made.is_new and made.records is not None:
+        say(_RECORDS.format(made.records))
 
 
 def update(folder: Path, console: Console) -> None:
@@ -88,7 +109,7 @@ def _next_steps(made: CreatedProject, *, profile: bool) -> Iterator[str]:
         yield f"  The first record also has the keys {', '.join(made.keys)}."
         yield "  No file of the project contains these names, because a key may be private."
         yield f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(made.keys)}"
-    if own.user_column is not None and not profile:
+    if own.user_column is not None and own.history_by is None and not profile:
         yield (
             "  One record of each user is used (privacy.records_per_user: 1). A profile "
             "(`sugarbush profile`) proposes a number and says what it costs"

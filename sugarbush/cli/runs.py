@@ -45,7 +45,11 @@ def print_dropped_rows(store: PrivateStore) -> None:
     except MissingInputError:
         return  # no method of the run reads the rows
     if lines:
-        print("\n  ".join([f"rows: {lines[0]}", *lines[1:]]), file=sys.stderr, flush=True)
+        print(
+            "\n  ".join([f"rows (not DP: do not share): {lines[0]}", *lines[1:]]),
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def print_results(results: Results, console: Console) -> None:

@@ -17,7 +17,13 @@ from rich.text import Text
 from sugarbush.cli.printing import say_on, warn
 from sugarbush.data.schema import RELEASE_PREFIXES as HIDDEN
 from sugarbush.data.schema import Schema
-from sugarbush.errors import FailureError, MissingInputError, ParamsError, StorageError
+from sugarbush.errors import (
+    FailureError,
+    MissingInputError,
+    ParamsError,
+    StorageError,
+    SugarbushError,
+)
 from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
@@ -39,7 +45,21 @@ def show_stage(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
     """Print what a stage wrote. Raises ParamsError for an unknown stage. Raises MissingInputError
-    if the stage's files do not exist."""
+    if the stage's files do not exist, and StorageError if one of them is damaged."""
+    try:
+        _show_stage(base, stage, method=method, rows=rows, internal=internal, console=console)
+    except (SugarbushError, MemoryError, BrokenPipeError, UnicodeEncodeError):
+        raise
+    except Exception:  # every library has errors of its own for a damaged file
+        raise StorageError(
+            f"show {stage}: a file of this stage is damaged or missing. Write the stage again "
+            "with: sugarbush run"
+        ) from None
+
+
+def _show_stage(
+    base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
+) -> None:
     params, roots = load_params(base / "params.yaml"), Roots(base)
     chosen = method or params.chosen[0].name
     match stage:

@@ -61,6 +61,16 @@ def is_missing(value: Any) -> bool:
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
+def may_be_rounded(cell: Any) -> bool:
+    """Return whether a number may be rounded.
+
+    If one record has no value, a column of integers is read as floats. This record would then
+    change the ids of other records, or with `bad_rows: drop` remove other records. Therefore a
+    rounded id is always an error.
+    """
+    return isinstance(cell, float) and abs(cell) >= _EXACT_AS_FLOAT
+
+
 def text_of(cell: Any) -> str | None:
     """Return the text of a cell; None for a missing value and for a text without characters.
 

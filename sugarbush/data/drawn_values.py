@@ -1,5 +1,7 @@
 """Draws numbers and dates inside the bins of a released row, so that the rows obey the rules.
 
+No draw repairs a row of which the values themselves break a rule.
+
 Guarantee: post-processing. The inputs are released codes, the public schema and public randomness;
 no private value is read.
 """
@@ -55,11 +57,20 @@ def broken_rows(schema: Schema, codes: NDArray[np.int64], values: Floats) -> NDA
         columns = _columns(schema, codes, values)
         for rule in schema.checked_rules:
             broken |= rule.broken(columns)
+    return broken | broken_categories(schema, codes)
+
+
+def broken_categories(schema: Schema, codes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return the rows (n,) of codes (n, d) that break a rule between values."""
+    columns = dict(zip(schema.names, codes.T, strict=True))
+    broken = np.zeros(len(codes), dtype=bool)
+    for rule in schema.category_rules:
+        broken |= rule.broken(columns)
     return broken
 
 
 def possible_rows(schema: Schema, codes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return the rows (n,) of codes (n, d) with bins in which some values may obey the rules."""
+    """Return the rows (n,) of codes (n, d) in which some numbers and dates may obey the rules."""
     return ~_hopeless(schema, codes) if schema.rules else np.ones(len(codes), dtype=bool)
 
 
@@ -82,10 +93,12 @@ def _drawn(schema: Schema, codes: NDArray[np.int64], kept: Floats, shares: Float
 
 
 def _hopeless(schema: Schema, codes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return the rows (n,) with bins in which no values obey the rules."""
+    """Return the rows (n,) in which no numbers and dates obey the rules."""
     different, of_row = np.unique(codes, axis=0, return_inverse=True)
-    hopeless = np.array([_is_hopeless(schema, tuple(row)) for row in different.tolist()])
-    return hopeless[np.ravel(of_row)]
+    hopeless = np.array(
+        [_is_hopeless(schema, tuple(row)) for row in different.tolist()], dtype=bool
+    )
+    return hopeless[np.ravel(of_row)] | broken_categories(schema, codes)
 
 
 def _is_hopeless(schema: Schema, row: tuple[int, ...]) -> bool:

@@ -267,6 +267,11 @@ class PrivateStore(PrivateCorpus):
     def bounds_file(self) -> Path:
         return self._root / "prepared" / "bounds.json"
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the records of a run are there."""
+        return self.bounds_file.exists() and self.prepared_file(TRAIN).exists()
+
     def codes_file(self, split: str) -> Path:
         return self._root / "metadata" / f"{split}.parquet"
 

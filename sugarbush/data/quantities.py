@@ -170,7 +170,7 @@ class Quantity:
         if not text or text.casefold() in {"nat", "nan"}:
             return None
         if self.format is None:
-            return self._of_datetime(_datetime_of(text))
+            return self._of_datetime(datetime_in(text))
         try:
             return self._of_datetime(datetime.strptime(text, self.format))
         except ValueError as error:
@@ -295,7 +295,7 @@ def as_edge(value: object) -> object:
     except ValueError:
         pass
     try:
-        moment = _datetime_of(value.strip())
+        moment = datetime_in(value.strip())
     except CellError:
         return value
     return moment if ":" in value else moment.date()
@@ -373,7 +373,8 @@ def _finite(number: float) -> float:
     return number
 
 
-def _datetime_of(text: str) -> datetime:
+def datetime_in(text: str) -> datetime:
+    """Return the date or time in a text. Raises CellError, also for a text with two meanings."""
     match = _DATE.match(text)
     if match is None:
         raise CellError(NO_DATE)

@@ -4,9 +4,10 @@ A corpus is a file, a folder of files, a dataset folder or a database. A folder 
 of the file names. A csv or json file may be compressed (`.gz`, `.zst`). A `Source` is a path or a
 URL. Rows are read in batches, so memory does not grow with the number of rows.
 
-The number of a row is the number of its record. In a csv or xlsx file, the header is row 1, as in a
-spreadsheet, so the first record is row 2. A text of several lines is one row, and an empty line
-counts. The number of a row of JSON lines is its line. All other rows are counted from 1.
+The number of a row is the number of its record. In a csv or xlsx file, header rows count, as in a
+spreadsheet: after one header row, the first record is row 2. A text of several lines is one row,
+and an empty line counts. The number of a row of JSON lines is its line. All other rows are counted
+from 1.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import difflib
 import hashlib
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from sugarbush.data.cells import cells_of, is_missing
 from sugarbush.data.formats.folders import files_of
+from sugarbush.data.formats.header_rows import FIRST_ROWS, require_one_header_row
 from sugarbush.data.formats.interface import (
     digest_of_file,
     find_format,
@@ -52,6 +54,7 @@ from sugarbush.data.remote import (
     source_of,
     state_of,
 )
+from sugarbush.data.threads import conversations, message_columns, reading_of_messages
 from sugarbush.errors import InputError, UsageError
 from sugarbush.privacy.shards import MapShards
 
@@ -74,6 +77,7 @@ __all__ = [
     "read_rows",
     "reads_keys",
     "require_column",
+    "path_of_records",
     "row_batches",
     "rows_of_frame",
     "stream_rows",
@@ -81,10 +85,13 @@ __all__ = [
 
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/#%$€£&-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
+_PATH = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _MOST_COLUMNS = 20
+_MOST_SHOWN_LISTS = 5
 _SPAN_BYTES = 2**25  # of csv and json lines: a public constant, so workers do not change the shards
 # The names of a column with conversations in most public datasets, with the keys of a turn
 _CONVERSATIONS = {"messages": ("role", "content"), "conversations": ("from", "value")}
+_USUAL_TEXTS = {"text", *_CONVERSATIONS}
 # The argument of the Python API that sets a setting.
 _ARGUMENTS = {
     "prepare.text_column": "text",
@@ -132,12 +139,18 @@ def row_batches(
     """
     reading = Reading(setting, wanted, all_columns, broken, options)
     empty = True
-    for file in files_of(path, setting=setting):
+    for file in _files(path, reading):
         for batch in shard_batches(FileShard(file), reading):
             empty = False
             yield file, batch
     if empty:
         raise InputError(f"{path}: has no rows (setting {setting})")
+
+
+def _files(path: Source, reading: Reading) -> list[Source]:
+    """Return the files of a corpus. If rows are messages, a thread may be in several files, so the
+    corpus is read as one."""
+    return [path] if reading.options.thread else files_of(path, setting=reading.setting)
 
 
 class FileShard(NamedTuple):
@@ -170,8 +183,10 @@ def file_shards(path: Source, *, reading: Reading, map_shards: MapShards) -> lis
     A file has the spans of its format, such as the row groups of a parquet file. A text file that
     its format can scan is divided at rows near multiples of `_SPAN_BYTES`. The shards depend only
     on the files, and not on the number of processes. Each shard has the state of its file before
-    the division.
+    the division. If rows are messages, there is one shard.
     """
+    if reading.options.thread is not None:
+        return [FileShard(path)]
     shards: list[list[FileShard]] = []
     ranges: list[_Range] = []
     for file in files_of(path, setting=reading.setting):
@@ -245,8 +260,16 @@ def shard_batches(shard: FileShard, reading: Reading) -> Iterator[list[Row]]:
     that some record of the file has each column.
 
     Raises InputError if the file changes after its division. Otherwise a record that moves to
-    another shard would be read twice.
+    another shard would be read twice. If rows are messages, the rows of a thread are one.
     """
+    if reading.options.thread is not None:
+        messages = reading_of_messages(reading)
+        rows = conversations(
+            _rows_of(shard.file, messages), reading.options.thread, source=shard.file
+        )
+        while batch := list(islice(rows, BATCH_ROWS)):
+            yield batch
+        return
     with opening(shard.file, reading.setting):
         shard.require_unchanged()
         rows = _rows(shard.file, reading, shard.span)
@@ -257,6 +280,14 @@ def shard_batches(shard: FileShard, reading: Reading) -> Iterator[list[Row]]:
             shard.require_unchanged()  # a changed file explains the error
             raise
         shard.require_unchanged()
+
+
+def _rows_of(path: Source, reading: Reading) -> Iterator[Row]:
+    for file in files_of(path, setting=reading.setting):
+        with opening(file, reading.setting):
+            shard = FileShard(file, state=state_of(file))
+        for batch in shard_batches(shard, reading):
+            yield from batch
 
 
 def changed_while_read(source: object) -> InputError:
@@ -271,6 +302,7 @@ def _rows(source: Source, reading: Reading, span: Span) -> Iterator[Row]:
     """Yield the rows of a source or of a span. If each record names its own fields, check that some
     record of the whole source has each wanted column."""
     form, package = format_of(source, reading.setting), package_of_format(source)
+    _require_options(source, reading)
     rows = form.rows(source, reading, span)
     if package is not None:
         rows = _rows_of_plugin(rows, source, reading.setting, package)
@@ -317,11 +349,22 @@ def column_names(
     The names are a header, the keys of the first json object, or the columns of a table. In a file
     without a header, the first line is a private record. Therefore the names must include all
     `required` columns. Names that look like data are omitted. `required` maps a column to the
-    setting that names the column. Raises InputError that names the file and `setting`.
+    setting that names the column. Raises InputError that names the file and `setting`, and
+    HeaderRowsError if the file shows several header rows and no option says their number. If rows
+    are messages, the columns of the turns are left out.
     """
+    turns: set[str] = set()
+    if (thread := options.thread) is not None:
+        required = message_columns(required, thread)
+        turns = {thread.thread, thread.speaker, thread.text, thread.time or thread.text}
     path = files_of(path, setting=setting)[0]
     form, reading = format_of(path, setting), Reading(setting, required, options=options)
     try:
+        _require_options(path, reading)
+        if options.header_rows is None:
+            first = form.first_rows(path, reading, FIRST_ROWS)
+            option = reading.option("header_rows")
+            require_one_header_row(path, first, required, setting=setting, option=option)
         names = form.names(path, reading)
     except UsageError:
         raise
@@ -339,7 +382,57 @@ def column_names(
     if not names:
         raise InputError(f"{path}: has no rows (setting {setting})")
     form.require_columns(path, required, names)
-    return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
+    shown = (name for name in names if _COLUMN_NAME.fullmatch(name) and name not in turns)
+    return tuple(dict.fromkeys(shown))
+
+
+def _require_options(source: Source, reading: Reading) -> None:
+    """Raise InputError for an option that the format of the source does not have."""
+    form = format_of(source, reading.setting)
+    if reading.options.header_rows is not None and not form.header_is_row_1:
+        raise InputError(
+            f"{source}: only csv and xlsx files have header rows. Leave out "
+            f"{reading.option('header_rows')} (setting {reading.setting})"
+        )
+
+
+def path_of_records(
+    path: Source, *, needed: Collection[str], setting: str, options: ReadOptions
+) -> str | None:
+    """Return the path of the only list of objects in a JSON file that is one object, or None.
+
+    The names of the objects decide, and no value. An object with the `needed` columns is a record
+    and has no such list. Of several lists, it is the only one with the `needed` columns. Without
+    `needed` columns, a record has one of the usual names of texts. Raises InputError if there are
+    several, or if the path looks like data. The message names the paths, unless there are many:
+    then the names are probably keys, such as names of people.
+    """
+    file = files_of(path, setting=setting)[0]
+    form, reading = format_of(file, setting), Reading(setting, {}, options=options)
+    try:
+        lists = form.record_lists(file, reading)
+        names = form.names(file, reading) if lists else ()
+    except UsageError:
+        raise
+    except Exception:
+        return None  # `column_names` says what is wrong
+
+    def fits(have: Collection[str]) -> bool:
+        return set(needed) <= set(have) if needed else bool(_USUAL_TEXTS & set(have))
+
+    if not lists or fits(names):
+        return None
+    fitting = [each for each in lists if fits(each.names)] or lists
+    shown = [each.path for each in fitting if _PATH.fullmatch(each.path)]
+    if len(fitting) == 1 and shown:
+        return shown[0]
+    few = len(fitting) <= _MOST_SHOWN_LISTS
+    count = f"{len(fitting)} lists" if len(fitting) > 1 else "one list, with an unusual name,"
+    named = f": {', '.join(shown)}" if shown and few else ""
+    raise InputError(
+        f"{file}: {count} may be the records{named}. Name the list of the records with "
+        f"{reading.records_option} (setting {setting})"
+    )
 
 
 def conversation_column(
@@ -420,7 +513,10 @@ def digest_of_source(
 ) -> bytes:
     """Compute the digest of a file or folder as `digest_of_files` does, or the digest of the
     wanted columns of a database."""
-    return _digest([source], Reading(setting, wanted, options=options))
+    reading = Reading(setting, wanted, options=options)
+    if options.thread and isinstance(source, Database):
+        reading = reading_of_messages(reading)
+    return _digest([source], reading)
 
 
 def _digest(sources: Iterable[Source], reading: Reading) -> bytes:

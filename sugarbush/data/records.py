@@ -6,13 +6,11 @@ Donated examples, which are public, become records with labels.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from sugarbush.data.cells import is_half, is_missing, text_of
+from sugarbush.data.cells import is_half, may_be_rounded, text_of
 from sugarbush.data.formats.interface import find_format
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_store import LABEL, RAW
@@ -21,15 +19,13 @@ from sugarbush.data.schema import Schema, UnlistedColumn
 from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.data.shapes.interface import Shape, ShapeError
 from sugarbush.data.shapes.one_text import OneText
+from sugarbush.data.user_cells import problem_of_user, user_of
 from sugarbush.errors import InputError
-from sugarbush.privacy.users import is_user_name, normalised_user
 
 if TYPE_CHECKING:  # a slow import
     import pandas as pd
 
 _SHOWN_ROWS = 5
-_HEADER = " The header is row 1."
-_EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
 
 
 class Record(NamedTuple):
@@ -81,9 +77,10 @@ def usable(
     source: str,
     setting: str,
     notations: NotationsOfColumns | None = None,
+    omitted: Counter[str] | None = None,
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
     """Return the usable rows in order, and the number of bad rows by problem. Count the notations
-    of numbers in `notations`.
+    of numbers in `notations`, and in `omitted` what the shape leaves out of usable rows.
 
     A usable row has a text, and a value in the id column and the user column of the settings. The
     check of a row depends on this row alone. With `bad_rows: refuse`, an InputError names the first
@@ -98,7 +95,7 @@ def usable(
     shape = shape_of(schema, params)
     for row in rows:
         for name in (params.id_column, params.user_column):
-            if name is not None and _is_rounded(row.fields.get(name)):
+            if name is not None and may_be_rounded(row.fields.get(name)):
                 raise InputError(
                     f"{source}, row {row.number}: column '{name}' has a number that is too large "
                     f"for its type. Save the column as text (setting {setting})"
@@ -117,12 +114,14 @@ def usable(
         except ShapeError as error:
             bad.setdefault(str(error), []).append(row.number)
             continue
+        if omitted is not None:
+            omitted.update(shape.omitted(row.fields))
         user_column = row.fields.get(params.user_column or "")
         records.append(
             Record(
                 number=row.number,
                 id=_id_of(row, params, text),
-                user=None if params.user_column is None else _user_of(user_column),
+                user=None if params.user_column is None else user_of(user_column),
                 text=text,
                 raw=tuple([a.raw(fields.get(a.column or "")) for a in of_columns]),
             )
@@ -131,21 +130,24 @@ def usable(
         problem, numbers = next(iter(bad.items()))
         raise InputError(
             f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Fix the file, or set "
-            f"prepare.bad_rows: drop.{_header_note(source)}"
+            f"prepare.bad_rows: drop.{_header_note(source, params)}"
         )
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _header_note(source: str) -> str:
+def _header_note(source: str, params: PrepareSettings) -> str:
     form = find_format(source)
-    return _HEADER if form is not None and form.header_is_row_1 else ""
+    if form is None or not form.header_is_row_1:
+        return ""
+    rows = params.header_rows or 1
+    return " The header is row 1." if rows == 1 else f" Rows 1 to {rows} are the header."
 
 
 def _problem(row: Row, text: str, params: PrepareSettings, columns: Sequence[str]) -> str | None:
     if _says_nothing(row, params.id_column):
         return f"has no id in column '{params.id_column}' (prepare.id_column)"
     user = params.user_column
-    if user is not None and (problem := _problem_of_user(row.fields.get(user), user)) is not None:
+    if user is not None and (problem := problem_of_user(row.fields.get(user), user)) is not None:
         return problem
     for column in columns:
         if is_half(text_of(row.fields.get(column)) or ""):
@@ -166,17 +168,6 @@ def _problem_of_value(row: Row, schema: Schema) -> str | None:
     return None
 
 
-def _problem_of_user(cell: Any, column: str) -> str | None:
-    if is_missing(cell) or (isinstance(cell, str) and not _user_of(cell)):
-        return f"column '{column}' (prepare.user_column) has no value"
-    if not is_user_name(cell):
-        return (
-            f"column '{column}' (prepare.user_column) is not a text or a whole number, so it "
-            "cannot name a user"
-        )
-    return None
-
-
 def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
     if not text.strip():
         return "the text is empty"
@@ -185,16 +176,6 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
     if len(text) > params.max_characters:
         return f"the text is longer than prepare.max_characters={params.max_characters}"
     return "the text contains half a character (a lone surrogate)" if is_half(text) else None
-
-
-def _is_rounded(value: Any) -> bool:
-    """Return whether a number may be rounded.
-
-    If one record has no value, a column of integers is read as floats. This record would then
-    change the ids of other records, or with `bad_rows: drop` remove other records. Therefore a
-    rounded id is always an error.
-    """
-    return isinstance(value, float) and abs(value) >= _EXACT_AS_FLOAT
 
 
 def _rows(numbers: Sequence[int]) -> str:
@@ -207,13 +188,6 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
     if params.id_column is None:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
     return str(text_of(row.fields[params.id_column]))
-
-
-def _user_of(cell: Any) -> str:
-    """Return the user in a cell, or an empty text. All spellings of a user give one text."""
-    if isinstance(cell, Decimal | float | np.floating) and np.isfinite(float(cell)):
-        cell = int(cell) if cell == int(cell) else cell
-    return normalised_user(text_of(cell) or "")
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:
@@ -241,7 +215,7 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
     if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")
     for name, column in columns_of(schema).items():
-        if not shape.is_inside(column):
+        if not shape.is_computed(column):
             columns.setdefault(column, f"attribute '{name}'")
     if private and params.user_column is not None:
         columns.setdefault(params.user_column, "prepare.user_column")
@@ -260,6 +234,7 @@ def donated_records(
 
     without_id = settings.model_copy(update={"id_column": None, "user_column": None})
     setting, notations = "prepare.donated", NotationsOfColumns()
+    rows = tuple(shape_of(schema, settings).grouped(rows))
     records, _ = usable(
         rows, without_id, schema, source=source, setting=setting, notations=notations
     )

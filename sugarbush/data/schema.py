@@ -39,8 +39,9 @@ A schema is a YAML file. The author of the file must not look at the private tex
         keywords: {damage: [broken], delay: [late]}
         read_from: customer                 # a field, a role or a property of `text`
 
-The released numbers and dates obey `rules`, such as `rules: ["closed >= opened"]` (see
-`sugarbush.data.rules`).
+The released rows obey `rules`, such as `rules: ["closed >= opened"]` between numbers and dates
+(`sugarbush.data.rules`), and `{if: {state: [CA, OR]}, then: {country: US}}` between values
+(`sugarbush.data.category_rules`).
 
 A record is one string. With the key `text`, it is several text fields, a conversation or a JSON
 record (`sugarbush.data.shapes.declaration`).
@@ -68,10 +69,12 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
+    field_validator,
     model_serializer,
     model_validator,
 )
 
+from sugarbush.data.category_rules import CategoryRule, Implication, require_possible
 from sugarbush.data.cells import Listing, canonical, is_half, same_text, text_of, typed_number
 from sugarbush.data.quantities import (
     CellError,
@@ -88,6 +91,7 @@ from sugarbush.data.quantities import (
 )
 from sugarbush.data.rules import Rule, RuleColumn
 from sugarbush.data.shapes.declaration import TextForm, beside, refuse_taken_names
+from sugarbush.data.shapes.history import GAP_DAYS
 from sugarbush.data.written_yaml import NullInList, load_written
 from sugarbush.errors import SchemaError
 from sugarbush.languages import CODE, ENGLISH
@@ -502,9 +506,17 @@ class Schema(BaseModel, metaclass=_SchemaType):
     subject: str = Field(min_length=1)
     style: str = Field(default="", max_length=1000)
     language: Annotated[str, Field(pattern=CODE)] = ENGLISH
-    rules: tuple[str, ...] = ()
+    rules: tuple[str | CategoryRule, ...] = ()
     attributes: tuple[Attribute, ...] = Field(min_length=1)
     text: TextForm | None = None
+
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _read_rules(cls, rules: Any) -> Any:
+        """Read rules between values, so that an error does not list two kinds of rules."""
+        if not isinstance(rules, list | tuple):
+            raise ValueError("rules is a list")
+        return [r if isinstance(r, str | CategoryRule) else CategoryRule.of(r) for r in rules]
 
     @model_serializer(mode="wrap")
     def _without_empty_text(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -524,12 +536,23 @@ class Schema(BaseModel, metaclass=_SchemaType):
             )
         if impossible := next((r.text for r in self.checked_rules if not r.is_possible), None):
             raise ValueError(f"no row can obey the rule '{impossible}'. Compare it with the spans")
+        require_possible(self.category_rules, self._domains)
         if self.text is not None:
             columns = {a.name: a.column for a in self.attributes}
             refuse_taken_names(self.text.shape, columns, RELEASE_COLUMNS, RELEASE_PREFIXES)
+            self._check_gaps(self.text)
         for attribute in self.attributes:
             self._check_section(attribute)
         return self
+
+    def _check_gaps(self, text: TextForm) -> None:
+        if text.history is None or text.history.type.is_time:
+            return
+        if gap := next((a for a in self.attributes if a.column == GAP_DAYS), None):
+            raise ValueError(
+                f"attribute '{gap.name}' has the days between records, but text.history.by has no "
+                "dates (type: integer). Name a column with dates in by, and set type: date"
+            )
 
     def _check_section(self, attribute: Attribute) -> None:
         if attribute.read_from is None:
@@ -556,7 +579,7 @@ class Schema(BaseModel, metaclass=_SchemaType):
 
     @cached_property
     def checked_rules(self) -> tuple[Rule, ...]:
-        """The rules of `rules`. Raises ValueError for a text that is no rule."""
+        """The rules between numbers and dates. Raises ValueError for a text that is no rule."""
         columns = {}
         for attribute in self.attributes:
             if (quantity := attribute.quantity) is not None:
@@ -569,7 +592,20 @@ class Schema(BaseModel, metaclass=_SchemaType):
             elif (numbers := attribute.numbers) is not None:
                 low, high = min(numbers), max(numbers)
                 columns[attribute.name] = RuleColumn(kind=Kind.NUMBER, low=low, high=high)
-        return tuple(Rule(text, columns) for text in self.rules)
+        return tuple(Rule(text, columns) for text in self.rules if isinstance(text, str))
+
+    @cached_property
+    def category_rules(self) -> tuple[Implication, ...]:
+        """The rules between values. Raises ValueError for an unknown attribute or value."""
+        return tuple(
+            Implication.of(rule, self._domains)
+            for rule in self.rules
+            if isinstance(rule, CategoryRule)
+        )
+
+    @property
+    def _domains(self) -> dict[str, tuple[str, ...]]:
+        return {attribute.name: attribute.domain for attribute in self.attributes}
 
     @property
     def has_quantities(self) -> bool:

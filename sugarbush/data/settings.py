@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from sugarbush.data.formats.rows import ReadOptions
+from sugarbush.data.formats.rows import ReadOptions, ThreadColumns
 from sugarbush.data.remote import is_database, is_remote
 from sugarbush.privacy.remarks import ROWS_SETTING
 from sugarbush.settings import AtLeastOne, Section
@@ -40,7 +40,19 @@ class BadRows(StrEnum):
 _NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 
+MOST_HEADER_ROWS = 20
 FRAME = "a frame"  # the name of records that `sb.prepare` received
+
+
+class MessageColumns(Section):
+    """The columns of a file in which each row is a message."""
+
+    thread: str
+    """Column of the thread. All rows of a thread are one record."""
+    speaker: str
+    """Column of the speaker: one of the roles in the schema."""
+    time: str | None = None
+    """Column of the time; null: messages are in the order of the rows."""
 
 
 class PrepareSettings(Section):
@@ -51,7 +63,9 @@ class PrepareSettings(Section):
     encoding: str | None = None
     """Encoding of csv and json files without a byte order mark, such as cp1252; null: UTF-8."""
     table: str | None = None
-    """Sheet of an xlsx file, or table or simple SELECT of a database; null: the one that fits."""
+    """Sheet of a workbook, list in a JSON file, table or SELECT of a database; null: what fits."""
+    header_rows: Annotated[int, Field(ge=1, le=MOST_HEADER_ROWS)] | None = None
+    """Number of rows above the first record of a csv or xlsx file; null: 1."""
     rows_depend_on_other_rows: bool | None = None
     """false: you declare that no row depends on others, for a query that cannot be checked."""
     text_column: str = "text"
@@ -60,6 +74,8 @@ class PrepareSettings(Section):
     """Column of the record's id; null: a hash of the text is the id."""
     user_column: str | None = None
     """Column of the user who wrote the record; only with privacy.unit: user."""
+    messages: MessageColumns | None = None
+    """If each row is a message: its columns thread, speaker and time. A thread is a record."""
     donated: str | None = EXAMPLE_FOLDER + "donated.jsonl"
     """File of donated examples, which are not protected; null: no examples."""
     accept_overlap: bool = False
@@ -83,8 +99,31 @@ class PrepareSettings(Section):
         return ReadOptions(
             encoding=self.encoding,
             table=self.table,
+            header_rows=self.header_rows,
+            thread=self.thread,
             rows_are_independent=self.rows_depend_on_other_rows is False,
         )
+
+    @property
+    def thread(self) -> ThreadColumns | None:
+        """The columns of messages, if each row is one."""
+        if (messages := self.messages) is None:
+            return None
+        return ThreadColumns(
+            thread=messages.thread,
+            speaker=messages.speaker,
+            text=self.text_column,
+            time=messages.time,
+            user=self.user_column,
+        )
+
+    @model_validator(mode="after")
+    def _thread_is_the_record(self) -> PrepareSettings:
+        if self.messages is not None and self.id_column != self.messages.thread:
+            raise ValueError(
+                "with messages, a thread is a record. Set id_column to the column of the thread"
+            )
+        return self
 
     @model_validator(mode="after")
     def _rows_are_independent(self) -> PrepareSettings:

@@ -25,6 +25,7 @@ from sugarbush.data.reading import changed_while_read
 from sugarbush.data.records import Record, frame_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.errors import InputError
 from sugarbush.privacy.fingerprint import FingerprintBuilder
 from sugarbush.randomness import hash_share
@@ -145,9 +146,10 @@ class SplitTotals:
         if counts["kept"] > 1 and len(self._texts) < 2:
             raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
         if counts[TRAIN] < params.min_records:
+            beyond = ", and those beyond privacy.records_per_user of a user," if bounded else ""
             raise InputError(
                 f"{source}: has fewer private records than "
-                f"prepare.min_records={params.min_records}. Held-out and public records do "
+                f"prepare.min_records={params.min_records}. Held-out and public records{beyond} do "
                 "not count (setting prepare.file)"
             )
         totals = {name: counts[name] for name in (TRAIN, HELDOUT, "public", "left to the pool")}
@@ -162,7 +164,8 @@ class Splitter:
     A hash of a record's own id decides its split. If the unit is a user, a hash of the user
     decides, so no user is in both splits. `public` texts (normalised; donated, or in the
     generator's pool) are removed. Texts that `exclude_share` reserves for a public pool are removed
-    too. `fingerprint` receives the remaining records. `bound` then limits the records per user.
+    too. `fingerprint` receives the remaining records, or the texts inside them (`shape`). `bound`
+    then limits the records per user.
     """
 
     def __init__(
@@ -172,7 +175,9 @@ class Splitter:
         public: Collection[str],
         bound: ChosenRecords | None = None,
         fingerprint: FingerprintBuilder | None = None,
+        shape: Shape | None = None,
     ) -> None:
+        self._shape = shape
         self._params, self._bound, self._fingerprint = params, bound, fingerprint
         self._public = public
         self.totals = SplitTotals()
@@ -199,7 +204,9 @@ class Splitter:
         totals.compare(kept)
         if self._fingerprint is not None:
             users = [r.user for r in kept if r.user is not None]
-            self._fingerprint.add([r.text for r in kept], users=users, ids=[r.id for r in kept])
+            of = None if self._shape is None else self._shape.embedded
+            texts = [text for r in kept for text in ((r.text,) if of is None else of(r.text))]
+            self._fingerprint.add(texts, users=users, ids=[r.id for r in kept])
         used = kept if self._bound is None else self._bound.used(kept, source=source)
         split: SplitRecords = {TRAIN: [], HELDOUT: []}
         for record in used:

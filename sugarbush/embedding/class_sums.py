@@ -53,7 +53,7 @@ def has_sums(attribute: Attribute, schema: Schema) -> bool:
         and not (
             schema.shape is not None
             and attribute.column is not None
-            and schema.shape.is_inside(attribute.column)
+            and schema.shape.is_computed(attribute.column)
         )
     )
 

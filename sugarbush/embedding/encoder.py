@@ -16,12 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.embedding.transformer import Transformer
@@ -67,8 +69,11 @@ class Encoder:
         *,
         cache: EmbeddingCache | EmbeddingsInMemory | None,
         private: bool = True,
+        shape: Shape | None = None,
     ) -> None:
-        """`private` states whether the progress hides the number of texts."""
+        """`private` states whether the progress hides the number of texts. `shape` says which texts
+        are embedded for a record; None means the text of the record."""
+        self._embedded = _alone if shape is None else shape.embedded
         self._params = params
         self._cache = cache
         self._private = private
@@ -99,6 +104,8 @@ class Encoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector of length 1 per text, `(n, dim)` float32, in the order of `texts`.
 
+        The vector of a history is the mean of the vectors of its records, scaled to length 1.
+
         Guarantee: row i depends on `texts[i]` alone, bit for bit. Texts share a batch only in
         shapes that passed a test on this machine: public texts had the same bits in the batch and
         alone (`transformer`). A plug-in promises the same (`EncoderPlugin`).
@@ -109,7 +116,8 @@ class Encoder:
         `embedding.model` cannot be loaded. Raises PrivacyError if PyTorch multiplies in less than
         float32. Raises StorageError if the cache cannot be written.
         """
-        distinct = list(dict.fromkeys(texts))
+        embedded = [self._embedded(text) for text in texts]
+        distinct = list(dict.fromkeys(chain.from_iterable(embedded)))
         index_by_text = {text: i for i, text in enumerate(distinct)}
         vector_by_index = self._cached(self._cache, distinct) if self._cache else {}
         missing = [i for i in range(len(distinct)) if i not in vector_by_index]
@@ -121,7 +129,9 @@ class Encoder:
                 vector_by_index.update(zip(indices, vectors, strict=True))
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
-        return np.stack([vector_by_index[index_by_text[text]] for text in texts])
+        return np.stack(
+            [_mean([vector_by_index[index_by_text[t]] for t in own]) for own in embedded]
+        )
 
     def _cached(
         self, cache: EmbeddingCache | EmbeddingsInMemory, texts: Sequence[str]
@@ -228,6 +238,18 @@ class _WholeTexts:
             chunk = [well_formed(text) for text in texts[start : start + size]]
             vectors = self.plugin.embed(chunk, max_tokens=tokens)
             yield list(range(start, start + len(chunk))), unit(np.asarray(vectors))
+
+
+def _alone(text: str) -> tuple[str, ...]:
+    return (text,)
+
+
+def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return the mean of unit vectors, scaled to length 1, in the order of `vectors`."""
+    if len(vectors) == 1:
+        return vectors[0]
+    total = np.stack(vectors).sum(axis=0, dtype=np.float64, keepdims=True)
+    return np.asarray(unit(total)[0])
 
 
 def _say(line: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.drawn_values import broken_categories
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, Population
@@ -39,7 +40,8 @@ def first_requests(
 
     Each request has the donated examples that are nearest to its target. With `example_sets`, it
     has the nearest of this number of sets, which `run_seed` draws, so that the prompts of a run
-    share their beginning. Raises ParamsError if the donated examples for the prompt are missing.
+    share their beginning. An example shows no values if they break a rule. Raises
+    ParamsError if the donated examples for the prompt are missing.
     """
     if prompts.shows_examples and (donated is None or not donated.texts):
         raise ParamsError(
@@ -61,11 +63,20 @@ def first_requests(
             indices = choose_examples(targets.codes, codes, k=k, rng=near)
         example_texts = [tuple(donated.texts[i] for i in row) for row in indices]
         if shows_metadata:
-            of_each = [_attributes(row, schema) for row in donated.codes]
+            broken = broken_categories(schema, donated.codes)
+            of_each = [
+                () if breaks else _attributes(row, schema)
+                for row, breaks in zip(donated.codes, broken.tolist(), strict=True)
+            ]
             attributes_of_examples = [tuple(of_each[i] for i in row) for row in indices]
     shape = schema.shape
     samples = [seed_of(seed, "first", i) >> 1 for i in range(len(targets.labels))]
-    lengths = [() if shape is None else shape.draw_lengths(sample) for sample in samples]
+    lengths = [
+        ()
+        if shape is None
+        else shape.lengths_for(shape.draw_lengths(sample), _numbers(row, schema, values))
+        for sample, row, values in zip(samples, targets.codes, targets.values, strict=True)
+    ]
     words = [None if shape is None else shape.words_of(drawn) for drawn in lengths]
     return tuple(
         RandomRequest(
@@ -173,6 +184,21 @@ def _requested(
         "unlisted": tuple(unlisted),
         "unrequested": tuple(unrequested),
     }
+
+
+def _numbers(
+    row: NDArray[np.int64], schema: Schema, values: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return the requested numbers by the column of their attribute."""
+    numbers: dict[str, float] = {}
+    for attribute, code, value in zip(schema.attributes, row, values, strict=True):
+        if attribute.column is None:
+            continue
+        if not np.isnan(value):
+            numbers[attribute.column] = float(value)
+        elif attribute.numbers is not None and 0 <= code < len(attribute.numbers):
+            numbers[attribute.column] = attribute.numbers[code]
+    return numbers
 
 
 def _words(sample: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:

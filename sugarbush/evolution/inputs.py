@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from sugarbush.data.cells import text_of
+from sugarbush.data.mix import Mix, mix_of
 from sugarbush.data.schema import Schema
 from sugarbush.privacy.settings import PrivacySettings
-from sugarbush.settings import Section
+from sugarbush.settings import NotNegative, Section
 
 if TYPE_CHECKING:
     from sugarbush.evolution.settings import FirstLength
@@ -24,12 +26,35 @@ _TEXTS = 1000  # the size of a release without `release.texts` and without a DP 
 
 
 class ReleaseSettings(Section):
-    """The size of the release, and the rule that accepts it."""
+    """The size of the release, its mix of values, and the rule that accepts it."""
 
     texts: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Number of texts of each method; null: about the DP record count, at most 5,000."""
     accept_if: dict[str, str] = Field(default_factory=dict)
     """Conditions on public figures, such as {coverage: ">= 0.8"}; else the release is refused."""
+    mix: dict[str, dict[str, NotNegative]] = Field(default_factory=dict)
+    """Chosen shares of values, such as {product: {app: 0.3}}; the rest follows the DP table."""
+
+    @field_validator("mix", mode="before")
+    @classmethod
+    def _values_as_texts(cls, mix: Any) -> Any:
+        """YAML reads the value 2026 as a number."""
+        if not isinstance(mix, dict):
+            return mix
+        return {
+            name: {str(text_of(value)): share for value, share in shares.items()}
+            if isinstance(shares, dict)
+            else shares
+            for name, shares in mix.items()
+        }
+
+    @field_validator("mix")
+    @classmethod
+    def _has_shares(cls, mix: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        for name, shares in mix.items():
+            if not shares:
+                raise ValueError(f"{name} has no shares, such as {{editor: 0.5}}")
+        return mix
 
     def size(self, record_count: float | None) -> int:
         """Return the number of texts to release. The default without a count is 1,000.
@@ -81,6 +106,39 @@ class MetadataRelease:
             counts.setdefault(self.label, self.labels)
         return counts
 
+    def mix_of(self, release: ReleaseSettings, schema: Schema) -> Mix | None:
+        """Return the chosen mix with its DP shares, or None without `release.mix`."""
+        names = tuple(release.mix)
+        if not names:
+            return None
+        columns = [schema.names.index(name) for name in names]
+        shape = [schema.domain[name] for name in names]
+        if self.rows is None:
+            assert self.labels is not None
+            return mix_of(release.mix, schema, counts=self.labels)
+        codes = self.rows[:, columns]
+        counts = np.zeros(shape, dtype=np.int64)
+        np.add.at(counts, tuple(codes.T), 1)
+        return mix_of(release.mix, schema, counts=counts)
+
+    def mixed_counts(self, schema: Schema, mix: Mix) -> dict[str, NDArray[Any]]:
+        """Return the counts of `counts_of` for texts with the shares of a mix."""
+        counts = self.counts_of(schema)
+        if self.rows is not None:
+            weights = mix.row_weights(self.rows)
+            for name in counts:
+                codes = self.rows[:, schema.names.index(name)]
+                has_value = codes >= 0
+                counts[name] = np.bincount(
+                    codes[has_value], weights=weights[has_value], minlength=schema.domain[name]
+                )
+        for place, each in enumerate(mix.attributes):
+            name = schema.names[each.column]
+            shares = np.bincount(mix.cells[:, place], weights=mix.shares, minlength=len(each.goals))
+            chosen = np.asarray(shares, dtype=np.float64)
+            counts[name] = each.in_shares(counts[name], chosen) * max(self.count or 0.0, 1.0)
+        return counts
+
 
 @dataclass(frozen=True, kw_only=True)
 class PublicInputs:
@@ -90,7 +148,9 @@ class PublicInputs:
     contradicted values. `generator` and `embedding` are the settings that change an answer or an
     embedding, for cache keys. `example_sets` is the number of example sets that the prompts of the
     generator share, or 0. `follows_requests` says whether the generator writes what a request asks
-    for. `pretrained` is a folder of small public models.
+    for. `pretrained` is a folder of small public models. `mix` are the chosen shares of the
+    release, and `asked` those of the next requests. First candidates have no chosen shares, so that
+    their scores, which are charged, do not depend on the mix.
     """
 
     schema: Schema
@@ -108,6 +168,8 @@ class PublicInputs:
     embedding: Mapping[str, Any]
     pretrained: Path
     text_column: str
+    mix: Mix | None = None
+    asked: Mix | None = None
 
     @property
     def texts(self) -> int:

@@ -9,7 +9,13 @@ from sugarbush.errors import InvariantError
 from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
 from sugarbush.evolution.parts import Start
 from sugarbush.evolution.prompts import Prompts
-from sugarbush.evolution.targets import Targets, open_targets, targets_by_label, targets_by_rows
+from sugarbush.evolution.targets import (
+    Targets,
+    open_targets,
+    targets_by_label,
+    targets_by_mix,
+    targets_by_rows,
+)
 from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.remarks import INTEGER_NOISE, METADATA_TABLE
@@ -46,11 +52,16 @@ class FromTable(Start):
         metadata = public.metadata
         if metadata.rows is None:
             raise InvariantError("this method needs a DP table")
-        rows = targets_by_rows(count, metadata.rows, public.schema, rng=public_rng(seed, "rows"))
+        rng, always = public_rng(seed, "rows"), tuple[int, ...]()
+        if (mix := public.asked) is None:
+            rows = targets_by_rows(count, metadata.rows, public.schema, rng=rng)
+        else:
+            rows = targets_by_mix(count, metadata.rows, public.schema, mix=mix, rng=rng)
+            always = mix.columns
         if metadata.cliques and public.follows_requests:
             names = public.schema.names
             columns = [[names.index(name) for name in clique] for clique in metadata.cliques]
-            rows = rows.within(columns, rng=public_rng(seed, "cliques"))
+            rows = rows.within(columns, rng=public_rng(seed, "cliques"), always=always)
         return Released(rows, metadata.ledger_ids)
 
 
@@ -70,8 +81,11 @@ class FromLabels(Start):
         metadata = public.metadata
         if metadata.labels is None or metadata.label is None:
             raise InvariantError("this method needs the DP counts of a label")
+        counts = metadata.labels
+        if public.asked is not None:
+            counts = metadata.mixed_counts(public.schema, public.asked)[metadata.label]
         targets = targets_by_label(
-            count, public.schema, attribute=metadata.label, label_counts=metadata.labels
+            count, public.schema, attribute=metadata.label, label_counts=counts
         )
         return Released(targets, metadata.ledger_ids)
 

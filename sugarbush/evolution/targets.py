@@ -10,11 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.drawn_values import draw_values, possible_rows
+from sugarbush.data.mix import Mix
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, no_values
 from sugarbush.evolution.selection import apportion
 from sugarbush.randomness import Rng
+
+_EMPTY_TABLE = (
+    "the DP table is empty, because the corpus is too small for this budget. Use more records, or "
+    "raise privacy.epsilon"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,20 +59,23 @@ class Targets:
         codes[place:], values[place:] = NO_CODE, np.nan
         return Targets(codes=codes, labels=self.labels, values=values)
 
-    def within(self, cliques: Sequence[Sequence[int]], *, rng: Rng) -> Targets:
+    def within(
+        self, cliques: Sequence[Sequence[int]], *, rng: Rng, always: Sequence[int] = ()
+    ) -> Targets:
         """Return the targets with the values of one clique each, and any value for the rest.
 
         `cliques` are columns of `codes`. Each clique is used once before one is used again, so
         every attribute and every dependence is requested about as often as the table allows. The
         choice of a clique does not depend on the row, so the values of each clique have the shares
-        of the rows. Guarantee: post-processing, with public randomness.
+        of the rows. Each target also has the values of the columns `always`. Guarantee:
+        post-processing, with public randomness.
         """
         count = len(self.codes)
         passes = [rng.permutation(len(cliques)) for _ in range(-(-count // len(cliques)))]
         chosen = np.concatenate(passes)[:count]
         masks = np.zeros((len(cliques), self.codes.shape[1]), dtype=bool)
         for number, columns in enumerate(cliques):
-            masks[number, list(columns)] = True
+            masks[number, [*columns, *always]] = True
         is_requested = masks[chosen]
         return replace(
             self,
@@ -119,6 +128,27 @@ def targets_by_label(
     return replace(targets, labels=labels.astype(np.int64))
 
 
+def targets_by_mix(
+    count: int, rows: NDArray[np.int64], schema: Schema, *, mix: Mix, rng: Rng
+) -> Targets:
+    """Return targets with the codes of DP rows, of which each cell of the mix has its share.
+
+    Shares hold within rounding, by the largest remainder. Within a cell, every row is used once
+    before any row is used again. The first targets have nearly the same shares as all.
+    """
+    if not len(rows):
+        raise ParamsError(_EMPTY_TABLE)
+    counts = apportion(mix.shares, total=count)
+    cells = mix.spread(counts)
+    codes = np.empty((count, rows.shape[1]), dtype=np.int64)
+    for cell, size in enumerate(counts.tolist()):
+        if size:
+            own = mix.rows_of(cell, rows, schema)
+            passes = [rng.permutation(len(own)) for _ in range(-(-size // len(own)))]
+            codes[cells == cell] = own[np.concatenate(passes)[:size]]
+    return Targets(codes=codes, labels=np.zeros(count, dtype=np.int64))
+
+
 def targets_by_rows(count: int, rows: NDArray[np.int64], schema: Schema, *, rng: Rng) -> Targets:
     """Return targets with the codes of DP rows, in random order.
 
@@ -130,10 +160,7 @@ def targets_by_rows(count: int, rows: NDArray[np.int64], schema: Schema, *, rng:
             "no row of the DP table can obey the rules of the schema. Remove or change `rules`"
         )
     if not len(rows):
-        raise ParamsError(
-            "the DP table is empty, because the corpus is too small for this budget. Use more "
-            "records, or raise privacy.epsilon"
-        )
+        raise ParamsError(_EMPTY_TABLE)
     passes = [rng.permutation(len(rows)) for _ in range(-(-count // len(rows)))]
     codes = rows[np.concatenate(passes)[:count]]
     return Targets(codes=codes, labels=np.zeros(count, dtype=np.int64))

@@ -104,8 +104,11 @@ def _read(
         wanted, text_of = {str(column): f"{setting}.text_column"}, _in_column(str(column), shape)
     texts = []
     all_columns = column is None and shape is not None and shape.reads_all_columns
-    for row in read_rows(path, setting=setting, wanted=wanted, all_columns=all_columns):
+    rows = iter(read_rows(path, setting=setting, wanted=wanted, all_columns=all_columns))
+    for row in shape.grouped(rows) if column is None and shape is not None else rows:
         try:
+            if row.problem:
+                raise ShapeError(row.problem)
             texts.append(text_of(row.fields))
         except ShapeError as error:
             raise InputError(f"{path}, row {row.number}: {error} (setting {setting})") from None

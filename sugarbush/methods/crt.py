@@ -86,7 +86,7 @@ class CRT(CrtSettings, TrainedMethod):
 
     @property
     def facts(self) -> MethodFacts:
-        from sugarbush.training.crt.policies import extras_of
+        from sugarbush.training.crt.policies import extras_of, other_packages_of
 
         return MethodFacts(
             reads_codes=False,
@@ -95,6 +95,7 @@ class CRT(CrtSettings, TrainedMethod):
             files=self._files(),
             extras=(("train",), *extras_of(self._detectors)),
             confidential_epsilon=self.epsilon,
+            packages=other_packages_of(self._detectors),
         )
 
     def _files(self) -> tuple[tuple[str, str], ...]:
@@ -164,6 +165,7 @@ class CRT(CrtSettings, TrainedMethod):
             delta=inputs.private.privacy.delta,
             measured=measured,
             all_private=self.conservative is None,
+            other_packages=self.facts.packages,
         )
         # The state folder counts the noisy steps, because an old copy of the private root would
         # show too few steps. The store's lock prevents two processes from training on one charge.

@@ -32,7 +32,7 @@ from sugarbush.evolution.parts import Lineage, Records
 from sugarbush.evolution.population import load_population, save_population
 from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.evolution.starts import TABLE
-from sugarbush.evolution.targets import targets_by_rows
+from sugarbush.evolution.targets import targets_by_mix, targets_by_rows
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import (
     TRAINING,
@@ -353,8 +353,13 @@ class DPFT(TrainedMethod):
         rows = inputs.public.metadata.rows
         if rows is None:
             raise InvariantError("dpft needs the codes of a DP table")
-        schema = inputs.public.schema
-        drawn = targets_by_rows(count, rows, schema, rng=public_rng(inputs.public.seed, "codes"))
+        schema, rng = inputs.public.schema, public_rng(inputs.public.seed, "codes")
+        # Scores of the texts are charged, so they do not depend on the mix.
+        mix = None if self.scored_texts else inputs.public.mix
+        if mix is None:
+            drawn = targets_by_rows(count, rows, schema, rng=rng)
+        else:
+            drawn = targets_by_mix(count, rows, schema, mix=mix, rng=rng)
         return Released(drawn.codes, inputs.public.metadata.ledger_ids)
 
     def _units_of(self, metadata: MetadataRelease, *, records_per_user: int) -> float:

@@ -251,7 +251,8 @@ class MethodFacts:
     the settings; a file may be private. `extras` are the extras of optional packages that it needs,
     each followed by its packages if not all of them are needed. `remarks` are sentences for the
     card, besides those of its mechanisms. `confidential_epsilon` is the epsilon of a method without
-    DP that keeps secrets confidential.
+    DP that keeps secrets confidential. `packages` are names and versions of other authors' packages
+    that read the private texts for it.
     """
 
     asks_generator: bool = False
@@ -264,6 +265,7 @@ class MethodFacts:
     extras: tuple[tuple[str, ...], ...] = ()
     remarks: tuple[str, ...] = ()
     confidential_epsilon: float | None = None
+    packages: tuple[str, ...] = ()
     card_settings: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, is_dataclass, replace
@@ -10,8 +11,11 @@ from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sugarbush import versions
+from sugarbush.data.drawn_values import broken_categories
+from sugarbush.data.mix import Mix, counts_of_cells
 from sugarbush.data.schema import Attribute
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.evolution.enlarge import BATCH, Requests, without_repeated_texts, write_further
@@ -23,6 +27,7 @@ from sugarbush.evolution.initialisation import (
 )
 from sugarbush.evolution.parts import Lineage, Parts, Records, Scorer
 from sugarbush.evolution.population import NO_PARENT, Population
+from sugarbush.evolution.selection import apportion
 from sugarbush.evolution.targets import Targets
 from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import (
@@ -40,6 +45,9 @@ from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng, seed_of
+
+_TIMES_FOR_A_MIX = 3  # how often further texts are requested for a mix
+_READINGS_FOR_A_MIX = 8  # how often texts are replaced because their labels changed
 
 
 class PartsMethod(OneStageMethod):
@@ -337,6 +345,8 @@ class PartsMethod(OneStageMethod):
         enlarger = self.parts().enlarger
         survivors = len(lineage.final) if lineage.scored is None else 0
         count = max(public.texts, survivors if public.release.texts is None else 0)
+        if public.mix is not None:
+            return self._enlarge_to_mix(inputs, final, public.mix, count=public.texts)
         texts = enlarger.kept(lineage, count=count, rng=public_rng(public.seed, "enlarge"))
         missing = enlarger.ratio * count - len(texts)
         usage, ids = Usage(), lineage.ledger_ids
@@ -378,6 +388,116 @@ class PartsMethod(OneStageMethod):
         enlarged = replace(lineage, final=texts, usage=usage, ledger_ids=ids)
         return FinalSet(lineage=enlarged, run=digest_of(run=final.run, texts=count))
 
+    def _enlarge_to_mix(
+        self, inputs: MethodInputs, final: FinalSet, mix: Mix, *, count: int
+    ) -> FinalSet:
+        """Return a release with the chosen shares, as far as the generator writes the texts.
+
+        Further texts are requested for the cells with too few texts, up to three times. The labels
+        that are read from the texts decide their cells. Within a cell, the enlarger chooses.
+        """
+        lineage, public, enlarger = final.lineage, inputs.public, self.parts().enlarger
+        quotas = apportion(mix.shares, total=count)
+        everything = max(count, len(lineage.final))
+        kept = enlarger.kept(lineage, count=everything, rng=public_rng(public.seed, "enlarge"))
+        texts, usage = kept, Usage()
+        ids = tuple(dict.fromkeys((*lineage.ledger_ids, *public.metadata.ledger_ids)))
+        further: Population | None = None
+        have = counts_of_cells(self._cells_of(texts, inputs, mix), len(quotas))
+        short = np.maximum(enlarger.ratio * quotas - have, 0)
+        chosen = np.empty(0, dtype=np.int64)
+        for number in range(_TIMES_FOR_A_MIX):
+            if short.any():
+                asked = replace(public, asked=mix.with_shares(short))
+                written = write_further(
+                    int(short.sum()),
+                    self._batches(
+                        replace(inputs, public=asked),
+                        ids,
+                        seed=seed_of(public.seed, self.name, "enlarge", number),
+                        most=0,
+                        like=lambda: (),
+                    ),
+                    unlike=texts.texts,
+                    writer=inputs.tools.writer(f"enlarge@{self.name}"),
+                    what="further texts of the mix",
+                    donated=public.donated,
+                )
+                usage, ids = _added(usage, written.usage), written.ledger_ids
+                more = written.population
+                further = more if further is None else further.join(more)
+                texts = kept.join(_after(lineage, further))
+            chosen, have = self._chosen_in_cells(texts, lineage, inputs, mix, quotas)
+            short = quotas - have
+            if not short.any():
+                break
+        if short.any():
+            counts = counts_of_cells(self._cells_of(texts, inputs, mix), len(quotas))
+            shares = mix.reachable(counts).shares
+            quotas = np.minimum(apportion(shares, total=count), counts)
+            chosen, _ = self._chosen_in_cells(texts, lineage, inputs, mix, quotas)
+        if len(chosen) < count:
+            inputs.tools.report(
+                f"enlarge@{self.name}: the mix needs {count:,} texts, but the generator wrote only "
+                f"{len(chosen):,} with its values. The release will be smaller"
+            )
+        enlarged = replace(lineage, final=texts.take(chosen), usage=usage, ledger_ids=ids)
+        return FinalSet(
+            lineage=enlarged, run=digest_of(run=final.run, texts=count, mix=public.release.mix)
+        )
+
+    def _chosen_in_cells(
+        self,
+        texts: Population,
+        lineage: Lineage,
+        inputs: MethodInputs,
+        mix: Mix,
+        quotas: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the indices of the chosen texts, and their number in each cell.
+
+        Labels depend on all texts that are read together. So a text that is in another cell when
+        the chosen texts are read alone is replaced.
+        """
+        cells = self._cells_of(texts, inputs, mix)
+        for _ in range(_READINGS_FOR_A_MIX):
+            chosen = np.sort(self._best_in_cells(texts, cells, lineage, inputs, quotas))
+            moved = chosen[self._cells_of(texts.take(chosen), inputs, mix) != cells[chosen]]
+            if not len(moved):
+                break
+            cells[moved] = -1
+        chosen = chosen[cells[chosen] >= 0]
+        return chosen, counts_of_cells(cells[chosen], len(quotas))
+
+    def _best_in_cells(
+        self,
+        texts: Population,
+        cells: NDArray[np.int64],
+        lineage: Lineage,
+        inputs: MethodInputs,
+        quotas: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        chosen = [np.empty(0, dtype=np.int64)]
+        for cell in np.flatnonzero(quotas):
+            rows = np.flatnonzero(cells == cell)
+            if len(rows):
+                best = self.parts().enlarger.choose(
+                    lineage,
+                    texts.take(rows),
+                    count=int(min(quotas[cell], len(rows))),
+                    encode=inputs.tools.encode,
+                )
+                chosen.append(rows[best])
+        return np.concatenate(chosen)
+
+    def _cells_of(self, texts: Population, inputs: MethodInputs, mix: Mix) -> NDArray[np.int64]:
+        """Return the cells of texts by their labels, or -1 also if the labels break a rule."""
+        if not len(texts):
+            return np.empty(0, dtype=np.int64)
+        codes = inputs.tools.label_reader().read(texts.texts, texts.codes, texts.values).codes
+        broken = broken_categories(inputs.public.schema, codes)
+        return np.where(broken, -1, mix.cell_of(codes))
+
     def _batches(
         self,
         inputs: MethodInputs,
@@ -403,11 +523,13 @@ class PartsMethod(OneStageMethod):
                 self.targets(inputs, count=BATCH, seed=batch_seed), inputs, seed=batch_seed
             )
             order = public_rng(batch_seed, "order").permutation(BATCH)
-            mixed = targets.value.take(order)
+            # The order of a mix has the chosen shares in each part.
+            has_mix = inputs.public.asked is not None
+            mixed = targets.value if has_mix else targets.value.take(order)
             paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
             requests = self._requests(mixed, inputs, seed=batch_seed)
             late = max(most - number * BATCH, 0)
-            if not repeats or late >= BATCH or not (examples := like()):
+            if not repeats or has_mix or late >= BATCH or not (examples := like()):
                 return Released((mixed, requests), paid)
             start = number * BATCH
             changed = (
@@ -476,6 +598,15 @@ def _longest(attribute: Attribute) -> tuple[str, str, str]:
     values[attribute.other] = ", ".join((attribute.other, *attribute.excluded))
     lines = [(shown, attribute.descriptions.get(value, "")) for value, shown in values.items()]
     return attribute.name, *max(lines, key=lambda line: len("".join(line)))
+
+
+def _added(one: Usage, other: Usage) -> Usage:
+    fields = {
+        name: getattr(one, name) + value
+        for name, value in vars(other).items()
+        if name != "problems"
+    }
+    return Usage(**fields, problems=dict(Counter(one.problems) + Counter(other.problems)))
 
 
 def _identity(part: Any) -> dict[str, Any]:

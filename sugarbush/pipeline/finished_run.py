@@ -94,7 +94,12 @@ class FinishedRun:
         """Collect the values of the public page. The method must have a DP guarantee."""
         from sugarbush.pipeline.page_data import public_data
 
-        encoder = Encoder(self.settings.embedding, cache=EmbeddingsInMemory(), private=False)
+        encoder = Encoder(
+            self.settings.embedding,
+            cache=EmbeddingsInMemory(),
+            private=False,
+            shape=self.schema.shape,
+        )
         return public_data(
             _MemoryRun(self),
             settings=self.settings,

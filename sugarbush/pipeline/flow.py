@@ -319,6 +319,7 @@ def result_lines(folder: Path = Path()) -> list[str]:
     """
     from sugarbush.quality.judge import read_verdicts
     from sugarbush.report.card import CARD_FILE, read_card
+    from sugarbush.report.renewal import renewal_lines
     from sugarbush.report.templating import upper_bound
 
     roots = Roots(folder)
@@ -336,6 +337,7 @@ def result_lines(folder: Path = Path()) -> list[str]:
         f"{promise.unit}",
         f"dataset total: {upper_bound(budget.dataset_total_epsilon)} of a cap of "
         f"{upper_bound(budget.dataset_cap_epsilon)}",
+        *renewal_lines(card),
         f"release card: {roots.published / 'release_card.md'}, and the artifact release-card",
     ]
     return lines

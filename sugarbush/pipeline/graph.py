@@ -132,6 +132,7 @@ STAGES = (
         settings=(
             _METHOD,
             "release.texts",
+            "release.mix",
             "initialise",
             "seed",
             "extract_metadata",
@@ -172,8 +173,8 @@ STAGES = (
         description="write texts with the trained model",
         inputs=("data/released/finetune/{method}", _TEXTS, _METADATA, _DONATED, _SCHEMA),
         settings=(
-            *(_METHOD, "seed", "training", "release.texts", "embedding", "extract_metadata"),
-            *_PROMISE,
+            *(_METHOD, "seed", "training", "release.texts", "release.mix", "embedding"),
+            *("extract_metadata", *_PROMISE),
         ),
         plan=(_METHOD,),
         version=versions.GENERATION,
@@ -234,6 +235,7 @@ STAGES = (
             "evaluate.show",
             "evaluate.public",
             "release.accept_if",
+            "release.mix",
             "audit",
             "methods",
             "by_method",

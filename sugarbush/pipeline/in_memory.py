@@ -91,7 +91,9 @@ class Corpus:
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
         """Return unit vectors (n, d) of the texts, from the private or the public cache."""
         cache = self.embeddings[private]
-        return Encoder(self.settings.embedding, cache=cache, private=private).encode(texts)
+        return Encoder(
+            self.settings.embedding, cache=cache, private=private, shape=self.schema.shape
+        ).encode(texts)
 
 
 class MemoryInputs:
@@ -136,7 +138,9 @@ class MemoryInputs:
 
     def encoder(self, *, private: bool) -> Encoder:
         cache = self._corpus.embeddings[private]
-        return Encoder(self._settings.embedding, cache=cache, private=private)
+        return Encoder(
+            self._settings.embedding, cache=cache, private=private, shape=self.schema.shape
+        )
 
     def paid_for(self) -> dict[str, Path]:
         """Return an empty map, because a program may save its releases anywhere."""
@@ -226,11 +230,13 @@ def prepare_corpus(
     examples = read_donated_codes(
         donated_frame,
         schema=schema,
-        embed=Encoder(settings.embedding, cache=embeddings[False], private=False).encode,
+        embed=Encoder(
+            settings.embedding, cache=embeddings[False], private=False, shape=schema.shape
+        ).encode,
         labeller=None,
         settings=settings.extract_metadata,
     )
-    encoder = Encoder(settings.embedding, cache=embeddings[True])
+    encoder = Encoder(settings.embedding, cache=embeddings[True], shape=schema.shape)
 
     def coded(records: PreparedRecords) -> NDArray[np.int64]:
         return codes_of(

@@ -104,6 +104,7 @@ class MetadataRequest:
             params=settings,
             session=session,
             rng=public_rng(self.project.settings.seed, "table"),
+            rules=schema.category_rules,
         )
         rows = pd.DataFrame(table.rows.value, columns=names)
         rows.reindex(columns=list(schema.names), fill_value=NO_CODE).to_parquet(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sugarbush.data.schema import Schema
+from sugarbush.pipeline.draws import refuse_charge_beside_reuse
 from sugarbush.pipeline.plan import plan_of
 from sugarbush.rehearsal.preflight import check_without_metadata
 from sugarbush.rehearsal.rehearse import require_rehearsal
@@ -32,5 +33,6 @@ def open_project(
 
 
 def _before_first_charge(project: Project) -> None:
+    refuse_charge_beside_reuse(project)
     check_without_metadata(project)
     require_rehearsal(project)

@@ -30,6 +30,18 @@ def write_private_stamp(
     write_stamp(project.roots.stamps / f"{name}.json", named)
 
 
+def keep_private_stamp(project: Project, name: str, *, within: str, stage: str) -> bool:
+    """Write the present name of a private file to data/stamps again, without its content.
+
+    Return False, and write nothing, if the settings or public files of `stage` changed since.
+    """
+    parent, public = _stamp_if_written(project, within), _public_inputs(project, stage)
+    named = snapshots_of(project).kept(name, public=public, within=parent)
+    if named is not None:
+        write_stamp(project.roots.stamps / f"{name}.json", named)
+    return named is not None
+
+
 def renew_stamp(project: Project, name: str) -> None:
     """Write a new random name for an internal file. Every run of its stage changes the name. So
     the name does not show whether other settings changed the file."""

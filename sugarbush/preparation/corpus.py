@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from typing import Any
 
-from sugarbush.data.formats.rows import Reading, require_columns
+from sugarbush.data.formats.rows import BATCH_ROWS, Reading, require_columns
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.private_store import HELDOUT, TRAIN, PreparedDigests, PreparedFiles
@@ -29,6 +29,7 @@ from sugarbush.data.records import (
 from sugarbush.data.remote import Source, source_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.data.split import (
     ChosenRecords,
     ContributionBounder,
@@ -48,6 +49,7 @@ from sugarbush.privacy.shards import MapShards, map_shards
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.run.context import Project
 from sugarbush.run.records import key_of
+from sugarbush.run.usable_inputs import require_histories
 
 Batches = Iterable[tuple[str, Sequence[Row]]]
 
@@ -68,6 +70,7 @@ class _ShardFacts:
 
     totals: SplitTotals = field(default_factory=SplitTotals)
     bad: Counter[str] = field(default_factory=Counter)
+    omitted: Counter[str] = field(default_factory=Counter)
     missing: frozenset[str] = frozenset()
     notations: NotationsOfColumns = field(default_factory=NotationsOfColumns)
     rows: int = 0
@@ -172,7 +175,13 @@ class _ShardSplitter:
     def _splitter(
         self, chosen: ChosenRecords | None, builder: FingerprintBuilder | None
     ) -> Splitter:
-        return Splitter(self.params, public=self.public, bound=chosen, fingerprint=builder)
+        return Splitter(
+            self.params,
+            public=self.public,
+            bound=chosen,
+            fingerprint=builder,
+            shape=self.schema.shape,
+        )
 
     def _records(self, shard: Any, facts: _ShardFacts) -> Iterator[tuple[str, tuple[Record, ...]]]:
         wanted = wanted_columns(self.params, self.schema, private=True)
@@ -188,6 +197,7 @@ class _ShardSplitter:
                 source=source,
                 setting=self.setting,
                 notations=facts.notations,
+                omitted=facts.omitted,
             )
             facts.bad.update(dropped)
             yield source, records
@@ -198,9 +208,9 @@ class SplitCorpus:
     last batch.
 
     `shards` returns the shards of the corpus, and `read` the rows of a shard with the name of their
-    source. If the unit is a user, each shard is read twice. Records that equal a public text
-    (`PublicSources`) are removed. If the public texts overlap the records, InputError is raised
-    after the last shard.
+    source. If the shape of a record joins rows, there must be one shard. If the unit is a user,
+    each shard is read twice. Records that equal a public text (`PublicSources`) are removed. If the
+    public texts overlap the records, InputError is raised after the last shard.
     """
 
     def __init__(
@@ -213,6 +223,10 @@ class SplitCorpus:
         source: str,
         setting: str,
     ) -> None:
+        require_histories(project.settings, project.schema)
+        shape = shape_of(project.schema, project.settings.prepare)
+        if shape.groups_rows:
+            read = partial(_grouped, read=read, shape=shape, corpus=source)
         self._shards, self._read, self._project = shards, read, project
         self._source, self._setting = source, setting
         private_columns = project.settings.publication.private_columns
@@ -320,6 +334,7 @@ class SplitCorpus:
         for shard in numbered:
             totals.merge(facts[shard.number].totals)
             bad.update(facts[shard.number].bad)
+            bad.update(facts[shard.number].omitted)
         bounded = self.bounds.unit is Unit.USER
         tally = totals.tally(params, source=self._source, bounded=bounded)
         self.tally = {**tally, **bad}
@@ -346,6 +361,22 @@ class SplitCorpus:
                     raise own.error
                 missing &= own.missing
             require_columns(str(file), wanted, wanted.keys() - missing)
+
+
+def _grouped(shard: Any, *, read: Callable[[Any], Batches], shape: Shape, corpus: str) -> Batches:
+    """Yield the joined rows of a shard with the name of the corpus. A row that cannot be joined has
+    the name of its file."""
+    source = ""
+
+    def rows_of_files() -> Iterator[Row]:
+        nonlocal source
+        for source, rows in read(shard):  # noqa: B007 (the batches below name it)
+            yield from rows
+
+    rows = shape.grouped(rows_of_files())
+    while batch := list(islice(rows, 1)):
+        batch += islice(rows, BATCH_ROWS - 1) if not batch[0].problem else ()
+        yield source if batch[0].problem else corpus, batch
 
 
 def _joined_owners(
@@ -380,6 +411,13 @@ def _shard_batches(shard: FileShard, *, reading: Reading) -> Iterator[tuple[str,
         yield str(shard.file), rows
 
 
+def _whole_file(
+    shard: Any, *, path: Source, settings: PrepareSettings, reading: Reading
+) -> Batches:
+    """Yield all rows, because the rows of a person may be anywhere."""
+    return file_batches(path, settings, reading.wanted, all_columns=reading.all_columns)
+
+
 def read_corpus(project: Project, *, engine: MapShards = map_shards) -> SplitCorpus:
     """Open the data file. The rows are read and split while the caller iterates over the shards.
     `engine` divides the file into shards."""
@@ -393,9 +431,16 @@ def read_corpus(project: Project, *, engine: MapShards = map_shards) -> SplitCor
         broken=True,
         options=settings.read_options,
     )
+    shards: Callable[[], Sequence[Any]] = partial(
+        file_shards, path, reading=reading, map_shards=engine
+    )
+    read: Callable[[Any], Batches] = partial(_shard_batches, reading=reading)
+    if shape_of(project.schema, settings).groups_rows:
+        shards = lambda: [0]  # noqa: E731
+        read = partial(_whole_file, path=path, settings=settings, reading=reading)
     return SplitCorpus(
-        partial(file_shards, path, reading=reading, map_shards=engine),
-        partial(_shard_batches, reading=reading),
+        shards,
+        read,
         project,
         donated=project.inputs.donated_texts(),
         source=str(path),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.records import Record
+from sugarbush.data.shapes.conversation import is_omitted
 from sugarbush.data.split import Unmatched, unmatched_values
 from sugarbush.errors import BudgetExceededError, LedgerError
 from sugarbush.preparation.corpus import SplitCorpus, read_corpus
@@ -85,14 +86,17 @@ def known_corpus(project: Project, findings: CorpusFindings) -> str | None:
 
 
 def dropped_rows(tally: Mapping[str, int]) -> list[str]:
-    """Describe the rows that a run does not use. The list is empty if a run uses all rows.
+    """Describe the rows, and the turns of rows, that a run does not use. The list is empty if a run
+    uses all.
 
     >>> dropped_rows({"train": 90, "heldout": 8, "public": 0, "the text is empty": 2})
     ['98 of 100 rows are used', '2 not used: the text is empty']
     """
     dropped = {reason: n for reason, n in tally.items() if n and reason not in (TRAIN, HELDOUT)}
-    if not dropped:
-        return []
-    used = tally.get(TRAIN, 0) + tally.get(HELDOUT, 0)
-    lines = [f"{used:,} of {used + sum(dropped.values()):,} rows are used"]
-    return lines + [f"{n:,} not used: {_REASONS.get(why, why)}" for why, n in dropped.items()]
+    parts = {reason: dropped.pop(reason) for reason in list(dropped) if is_omitted(reason)}
+    lines = []
+    if dropped:
+        used = tally.get(TRAIN, 0) + tally.get(HELDOUT, 0)
+        lines.append(f"{used:,} of {used + sum(dropped.values()):,} rows are used")
+    lines += [f"{n:,} not used: {_REASONS.get(why, why)}" for why, n in dropped.items()]
+    return lines + [f"{n:,} {what}" for what, n in parts.items()]

@@ -48,6 +48,7 @@ _COARSE_INTERVAL = 1e-4
 _ROUGH = 10  # times this interval, where a search needs no exact value
 SLACK_SHARE = 0.01  # fraction of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
+_LARGEST_EXPONENT = 710.0  # above it, e^x is infinite in float64
 _MU_OF_EXACT_EPSILON = 1e4  # above it, floats have too few digits for the formula
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 _WIDER_NOISE = 16.0  # and from this stddev on, within 0.02%
@@ -428,7 +429,7 @@ class _GaussianCheck:
         import numpy as np
 
         end = _smallest_epsilon(distribution, slack) if slack > 0 else math.inf
-        if math.isinf(end):
+        if end > _LARGEST_EXPONENT:  # no mu fits, because the check of e^x would overflow
             return None
         x = np.arange(math.ceil(end / interval) + 2) * interval
         return cls(x=x, divergence=_divergence(distribution, x), slack=slack)

@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.unit import Unit
-from sugarbush.settings import AtLeastOne, Section
+from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Section
 
 LARGE_DELTA = 1e-5
+MOST_DAYS = 3660  # between two draws: ten years
 SMALLEST_EPSILON, LARGEST_EPSILON = 0.001, 100
 DEFAULT_CAP, LARGEST_CAP = 4.0, 1000.0
 # The name is a part of paths in the state folder, so only safe characters are allowed.
@@ -25,6 +26,13 @@ class Purpose(StrEnum):
     RELEASE = "release"
     BENCHMARK = "benchmark"
     EXAMPLE = "example"
+
+
+class WhenSpent(StrEnum):
+    """What a run does that the cap does not allow: it stops, or it reuses the last release."""
+
+    REFUSE = "refuse"
+    REUSE = "reuse"
 
 
 class PrivacySettings(Section):
@@ -56,6 +64,10 @@ class PrivacySettings(Section):
     """Share of a run's budget (of mu^2) for DP metadata; votes, scores or DP-SGD get the rest."""
     cap: Annotated[float, Field(gt=0, le=LARGEST_CAP)] | None = None
     """Epsilon that all runs on this dataset may spend together; null: the stored cap, or 4."""
+    when_spent: Annotated[WhenSpent, NOT_IN_OUTPUT] = WhenSpent.REFUSE
+    """refuse: a run above the cap stops; reuse: it reuses the last release and charges nothing."""
+    days_between_draws: Annotated[int, Field(ge=0, le=MOST_DAYS), NOT_IN_OUTPUT] = 0
+    """A run sooner after the last draw reuses the last release and charges nothing; 0: never."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PrivacySettings:

@@ -79,6 +79,13 @@ class Snapshots:
         with self._open() as inputs:
             return inputs[name]["name"] if name in inputs else None
 
+    def kept(self, name: str, *, within: str, public: str) -> str | None:
+        """Return the current name of an input, or None if `within` or `public` changed since."""
+        with self._open() as inputs:
+            entry = inputs.get(name, {})
+        same = entry.get("within") == within and entry.get("public") == public
+        return entry["name"] if entry and same else None
+
     def seen(self, name: str, *, digest: str) -> str:
         """Return the current name of an input if its digest is still `digest`, otherwise a random
         name. Store nothing."""

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from sugarbush.attributes.draft import (
     attribute_name,
+    attributes_of_history,
     attributes_of_record,
     descriptions_comment,
     free_word,
@@ -23,7 +24,6 @@ from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.data.lengths import NOISY_SHARES
 from sugarbush.data.quantities import Kind, number_of_edge, number_text
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
-from sugarbush.data.shapes.conversation import TURNS
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import WORDS_OF
 from sugarbush.languages import ENGLISH, language_code
@@ -134,6 +134,11 @@ def draft_from_profile(
             attributes.append(found)
         else:
             left_out.append((column.name, found))
+    if form is not None and form.history is not None:
+        described = {attribute.column for attribute in attributes}
+        usual = [a for a in attributes_of_history(form.history) if a.column not in described]
+        attributes += usual
+        left_out = [each for each in left_out if each[0] not in {a.column for a in usual}]
     if profile.topics:
         attributes.append(_topic(profile, taken=[a.name for a in attributes]))
     schema = Schema(
@@ -160,8 +165,7 @@ def lengths_of_sections(form: TextForm, profile: ReleasedProfile) -> dict[str, t
     for measure in shape.measures:
         may_be_empty = measure.removeprefix(WORDS_OF) in form.optional
         least = 0 if may_be_empty or form.json_schema is not None else 1
-        most = math.inf if form.conversation is None else form.conversation.max_turns
-        limit = most if measure == TURNS else math.inf
+        limit = shape.limits.get(measure, math.inf)
         quantiles = profile.quantiles(measure, NOISY_SHARES)
         counts = [min(max(least, round(count)), limit) for count in quantiles]
         if counts:

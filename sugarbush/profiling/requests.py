@@ -320,7 +320,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> ReleasedPro
     refuse_private_files(project.settings, project.base)
     path = source_of(project.base, settings.prepare.file, setting="prepare.file")
     columns = profiled_columns(settings, base=project.base, shape=shape)
-    wanted = {name: "profile.columns" for name in columns if not shape.is_inside(name)}
+    wanted = {name: "profile.columns" for name in columns if not shape.is_computed(name)}
     wanted |= wanted_columns(settings.prepare, schema, private=True)
     every = dict(wanted)
     if shape.reads_all_columns:  # the digest of a database needs the columns' names
@@ -372,9 +372,9 @@ def profile_of_frame(
     for column in shape.columns:
         require_column(frame, column, asked_by="text")
     for column in columns:
-        if not shape.is_inside(column):
+        if not shape.is_computed(column):
             require_column(frame, column, asked_by="columns")
-    wanted = {name: "columns" for name in columns if not shape.is_inside(name)} | dict(
+    wanted = {name: "columns" for name in columns if not shape.is_computed(name)} | dict(
         wanted_columns(settings.prepare, plain, private=True)
     )
     read = [str(name) for name in frame.columns if name in {*wanted, *shape.types}]
@@ -424,12 +424,15 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
                 options=prepare.read_options,
             )
         )
-        columns = tuple(
-            name
-            for name in names
-            if name not in others
-            and private_name(name, private) is None
-            and texts.isdisjoint({name, name.partition(".")[0]})
+        columns = (
+            tuple(
+                name
+                for name in names
+                if name not in others
+                and private_name(name, private) is None
+                and texts.isdisjoint({name, name.partition(".")[0]})
+            )
+            + shape.computed_columns
         )
         what = "the header of the file"
     else:

@@ -140,6 +140,7 @@ def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) ->
     names: list[str] = []
     for each in changes:
         names += _choose(settings, each)
+        names += _without_old_mix(settings, each)
         names += deep_merge(settings, each, defaults=default_fields())
     text = StringIO()
     yaml.dump(settings, text)
@@ -167,6 +168,18 @@ def _choose(settings: Any, changes: Mapping[str, Any]) -> list[str]:
     for name in new:
         chosen.setdefault(name, {})
     return [METHODS]
+
+
+def _without_old_mix(settings: Any, changes: Mapping[str, Any]) -> list[str]:
+    """Remove the mix that a new value of `release.mix` replaces, because shares of two mixes do not
+    add up. Return the names of the changed settings."""
+    old, new = settings.get("release"), changes.get("release")
+    if not (isinstance(old, dict) and isinstance(new, Mapping) and "mix" in new and "mix" in old):
+        return []
+    if old["mix"] == new["mix"]:
+        return []
+    del old["mix"]
+    return ["release.mix"]
 
 
 def write_settings(base: Path, changed: Changed) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,11 +11,10 @@ from sugarbush.errors import LedgerError, ParamsError, UsageError
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.foreign_releases import refuse_foreign_releases
 from sugarbush.preparation.findings import corpus_findings, known_corpus
-from sugarbush.privacy.accounting import gaussian_mu, rounded_down, rounded_up
-from sugarbush.privacy.budget import mu_of
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.entries import ACCEPTED, SEALED, CapRaise, Entry
 from sugarbush.privacy.events import Event
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.schedule import runs_within_cap
 from sugarbush.privacy.spending import Spending
 from sugarbush.project.check import example_is_made, schema_of_project, would_spend
 from sugarbush.release.folders import ReleasedEntries, entries_of_releases
@@ -26,8 +23,6 @@ from sugarbush.run.context import Project
 from sugarbush.run.records import key_of
 from sugarbush.run.usable_inputs import require_usable_project
 
-# the largest number of runs that is computed; 128 weekly releases take more than two years
-MOST_RUNS = 128
 _NOISE = {"stddev", "noise_multiplier"}  # fields of events; more noise is less risk
 
 
@@ -200,36 +195,6 @@ def require_no_missing_charges(project: Project) -> None:
             "a valid seal describes can be accepted one by one: sugarbush budget --repair --accept "
             "ID"
         )
-
-
-def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Return how many more runs with `events` the cap allows, at most `MOST_RUNS`. The search
-    starts at the estimate of Gaussian DP, because computing a total can take seconds."""
-
-    cap = ledger.cap
-
-    def fits(runs: int) -> bool:
-        return ledger.total(*events, runs=runs) <= cap
-
-    most = _expected_runs(ledger, events)
-    beyond, step = most + 1, 1
-    while most and not fits(most):
-        most, beyond, step = max(0, most - step), most, 2 * step
-    while beyond <= MOST_RUNS and fits(beyond):
-        most, beyond, step = beyond, min(beyond + step, MOST_RUNS + 1), 2 * step
-    return most + bisect_left(range(most + 1, beyond), True, key=lambda runs: not fits(runs))
-
-
-def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Estimate by Gaussian DP how many runs the cap allows, or 0 without a bound."""
-    if math.isinf(ledger.cap):
-        return MOST_RUNS
-    spent = [entry.event for entry in ledger.entries()]
-    return bisect_right(
-        range(1, MOST_RUNS + 1),
-        mu_of(epsilon=ledger.cap, delta=ledger.delta),
-        key=lambda runs: gaussian_mu([*spent, *events * runs]),
-    )
 
 
 def described_event(event: Event) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from sugarbush.data.misspellings import misspellings
 from sugarbush.data.private_store import TRAIN
-from sugarbush.data.reading import encoding_of_source
+from sugarbush.data.reading import column_names, encoding_of_source, reads_keys
+from sugarbush.data.records import wanted_columns
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Schema
 from sugarbush.embedding.class_sums import MOST_VALUES, left_out
@@ -93,6 +94,7 @@ def checks(project: Project, *, internal: bool = False) -> Iterator[Checked]:
     yield Checked(subject="schema", text=f"ok: {count} attribute{'s' if count != 1 else ''}")
     label_of(project)
     findings = corpus_findings(project)
+    check_header_rows(project)
     yield from checked_data(project, findings)
     if internal:
         yield from checked_spelling(project)
@@ -131,6 +133,15 @@ def left_out_notes(methods: Sequence[Method], schema: Schema) -> Iterator[Checke
     if any(isinstance(scorer, ScoresAndClassSums) for scorer in scorers):
         for name in left_out(schema):
             yield Checked(text=LEFT_OUT_NOTICE.format(name, MOST_VALUES))
+
+
+def check_header_rows(project: Project) -> None:
+    """Raise HeaderRowsError if the file shows header rows that would become records."""
+    settings, setting = project.settings.prepare, "prepare.file"
+    source = source_of(project.base, settings.file, setting=setting)
+    if not reads_keys(source):
+        wanted = wanted_columns(settings, project.schema, private=True)
+        column_names(source, required=wanted, setting=setting, options=settings.read_options)
 
 
 def _encoding(project: Project) -> str:

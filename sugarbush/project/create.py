@@ -18,17 +18,20 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from sugarbush.attributes.draft import (
+    attributes_of_history,
     attributes_of_record,
     draft_schema,
     schema_yaml,
 )
 from sugarbush.attributes.placeholders import SUBJECT, TONE
-from sugarbush.data.formats.rows import ReadOptions
+from sugarbush.data.formats.header_rows import HeaderRowsError
+from sugarbush.data.formats.rows import ReadOptions, ThreadColumns
 from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.reading import (
     column_names,
     conversation_column,
     encoding_of_header,
+    path_of_records,
     reads_keys,
 )
 from sugarbush.data.remote import SQLITE, Source, source_of
@@ -36,7 +39,9 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import CONVERSATIONS_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.data.shapes.conversation import KEYS, ChatFormat
 from sugarbush.data.shapes.declaration import TextForm
-from sugarbush.errors import FailureError, ParamsError, SchemaError, SugarbushError
+from sugarbush.data.shapes.one_text import TEXT
+from sugarbush.data.threads import MESSAGES
+from sugarbush.errors import FailureError, InputError, ParamsError, SchemaError, SugarbushError
 from sugarbush.languages import ENGLISH, language_code
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.opening import open_project
@@ -63,6 +68,7 @@ _FROM = "--from"
 _ESCAPED = r"\\\1"
 _OPTION_OF_FORM = {
     "fields": "--text", "conversation": "--conversation", "json_schema": "--json-schema",
+    "history": "--history-by",
 }  # fmt: skip
 _CONVERSATIONS: dict[str, Any] = {
     "prepare": {
@@ -95,13 +101,41 @@ class OwnData:
     table: str | None = None
     conversation: str | None = None
     roles: str | None = None
+    turn_keys: str | None = None
+    other_turns: str | None = None
+    thread: str | None = None
+    time: str | None = None
+    speaker: str | None = None
+    header_rows: int | None = None
     json_schema: Path | None = None
+    history_by: str | None = None
     form: TextForm | None = None
 
     @property
     def column(self) -> str:
-        """The column with the text, for records of one string."""
-        return "text" if self.text_column is None or self.form else self.text_column
+        """The column with the text, for records of one string and for messages."""
+        has_shape = self.form is not None and self.thread is None
+        return "text" if has_shape else next(iter(_names_in(self.text_column)), "text")
+
+    @property
+    def messages(self) -> ThreadColumns | None:
+        """The columns of messages, if each row is one."""
+        if self.thread is None or self.speaker is None:
+            return None
+        return ThreadColumns(
+            thread=self.thread,
+            speaker=self.speaker,
+            text=self.column,
+            time=self.time,
+            user=self.user_column,
+        )
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns that the options name."""
+        texts = _names_in(self.text_column) if self.json_schema is None else ()
+        one = (self.conversation, self.id_column, self.user_column, self.time, self.speaker)
+        return (*texts, *(name for name in one if name is not None))
 
     @property
     def source(self) -> Source:
@@ -128,11 +162,18 @@ class OwnData:
     @property
     def required(self) -> dict[str, str]:
         """Maps each required column to the option that names the column."""
-        if self.form is None:
+        if self.form is None or self.thread is not None:
             texts = {self.column: "--text" if self.text_column else "the default of --text"}
         else:
             texts = dict.fromkeys(self.form.shape.columns, _OPTION_OF_FORM[self.form.kind])
-        options = texts | {self.id_column: "--id", self.user_column: "--user"}
+        options = texts | {
+            self.id_column: "--id",
+            self.user_column: "--user",
+            self.history_by: "--history-by",
+            self.thread: "--thread",
+            self.time: "--time",
+            self.speaker: "--speaker",
+        }
         return {column: option for column, option in options.items() if column is not None}
 
 
@@ -141,7 +182,8 @@ class CreatedProject:
     """A project in `folder`. `is_new` is false if all its files existed.
 
     `keys` are the keys of the first record that no option names. A key may be private. `encoding`
-    is that of the header, if it is not UTF-8 and no setting names it.
+    is that of the header, if it is not UTF-8 and no setting names it, and `records` the path of the
+    list that was found in a JSON file.
     """
 
     folder: Path
@@ -149,6 +191,7 @@ class CreatedProject:
     is_new: bool
     keys: tuple[str, ...] = ()
     encoding: str | None = None
+    records: str | None = None
     profiled: ProfiledProject | None = None
 
 
@@ -174,6 +217,7 @@ def create_project(
             project[FILE] = changed.text
     keys: tuple[str, ...] = ()
     encoding: str | None = None
+    records: str | None = None
     if user_data is not None:
         options = changed_text(project[FILE], {}, assignments=assignments).params.prepare
         encoding = None if options.encoding else encoding_of_header(user_data.source, setting=_FROM)
@@ -181,8 +225,11 @@ def create_project(
             options.read_options,
             encoding=options.encoding or encoding,
             table=user_data.table or options.table,
+            header_rows=user_data.header_rows or options.header_rows,
+            thread=user_data.messages,
         )
         with working("reading the column names"):
+            read, records = with_records(user_data, read)
             user_data = with_form(user_data, read)
             columns = column_names(
                 user_data.source,
@@ -199,7 +246,8 @@ def create_project(
                 f"{','.join(keys)}, or none: --columns ''. Nothing was spent"
             )
         with working("drafting the settings"):
-            project |= _files_for(folder, user_data, columns, encoding, assignments)
+            found = {"encoding": encoding, "records": records}
+            project |= _files_for(folder, user_data, columns, found, assignments)
     if (folder / ".dvc").exists():
         project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
     new = {name: text for name, text in project.items() if not _has(folder / name, text)}
@@ -223,6 +271,7 @@ def create_project(
         is_new=bool(new),
         keys=keys,
         encoding=encoding,
+        records=records,
         profiled=profiled,
     )
 
@@ -262,18 +311,53 @@ def _profile_new_project(
         raise
 
 
+def with_records(user_data: OwnData, options: ReadOptions) -> tuple[ReadOptions, str | None]:
+    """Return the options with the path of the records, and the path if no option names it. The
+    names in a JSON file decide, never a value."""
+    if options.table is not None:
+        return options, None
+    found = path_of_records(
+        user_data.source, needed=user_data.named, setting=_FROM, options=options
+    )
+    return replace(options, table=found), found
+
+
+def _with_one_column(user_data: OwnData, options: ReadOptions) -> OwnData:
+    """Return the options with quotation marks around a name of a column with commas. Questions of
+    a survey have such names."""
+    name = (user_data.text_column or "").strip()
+    if "," not in name or '"' in name:
+        return user_data
+    try:
+        column_names(user_data.source, required={name: "--text"}, setting=_FROM, options=options)
+    except HeaderRowsError:
+        raise
+    except InputError:
+        return user_data
+    return replace(user_data, text_column=f'"{name}"')
+
+
 def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
     """Return the options with the shape of a record that they name, or that the file shows.
 
     Without an option, a column of conversations is recognized by its type or its name, never by a
     value. Raises ParamsError for options that exclude each other.
     """
+    user_data = _with_one_column(user_data, options)
     chat, texts = user_data.conversation, _names_in(user_data.text_column)
     roles = _names_in(user_data.roles)
+    if user_data.thread is not None:
+        _check_thread(user_data, texts, roles)
+        chat_form = {"column": MESSAGES, "roles": roles, **_policy(user_data)}
+        return replace(user_data, form=_form({"conversation": chat_form}))
+    if user_data.speaker is not None or user_data.time is not None:
+        raise ParamsError("--speaker and --time: need --thread, which names the thread of a row")
     if chat is not None and (texts or user_data.json_schema is not None):
         raise ParamsError("--conversation: cannot be combined with --text or --json-schema")
     if user_data.json_schema is not None and len(texts) > 1:
         raise ParamsError("--json-schema: name at most one column with --text, or none")
+    if user_data.history_by is not None:
+        return replace(user_data, form=_history_form(user_data, texts))
     recognized = None
     if user_data.json_schema is None and not texts:
         recognized = conversation_column(
@@ -285,16 +369,59 @@ def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
     fields: dict[str, Any] | None = None
     if column is not None:
         formats = {keys: name.value for name, keys in KEYS.items()}
-        format_ = formats[recognized[1]] if recognized else ChatFormat.OPENAI.value
-        fields = {"conversation": {"column": column, "roles": roles, "format": format_}}
+        format_: Any = formats[recognized[1]] if recognized else ChatFormat.OPENAI.value
+        format_ = list(_names_in(user_data.turn_keys)) or format_
+        declared = {"column": column, "roles": roles, "format": format_}
+        fields = {"conversation": declared | _policy(user_data)}
     elif user_data.json_schema is not None:
         fields = {"json_schema": user_data.json_schema, "column": next(iter(texts), None)}
     elif len(texts) > 1:
         fields = {"fields": texts}
-    if fields is None:
-        return user_data
+    if column is None and (user_data.turn_keys or user_data.other_turns):
+        raise ParamsError("--turn-keys and --other-turns: need --conversation or --thread")
+    return user_data if fields is None else replace(user_data, form=_form(fields))
+
+
+def _history_form(user_data: OwnData, texts: Sequence[str]) -> TextForm:
+    """Return the declaration of histories. Raises ParamsError without a column of users."""
+    if user_data.user_column is None:
+        raise ParamsError("--history-by: needs --user, the column with the person of each record")
+    if user_data.conversation is not None or user_data.json_schema is not None or len(texts) > 1:
+        raise ParamsError(
+            "--history-by: name one column with --text, and no other form of a record"
+        )
+    column = next(iter(texts), TEXT)
+    fields = {"person": user_data.user_column, "by": user_data.history_by, "column": column}
+    return _form({"history": fields})
+
+
+def _policy(user_data: OwnData) -> dict[str, str]:
+    return {} if user_data.other_turns is None else {"other_turns": user_data.other_turns}
+
+
+def _check_thread(user_data: OwnData, texts: Sequence[str], roles: Sequence[str]) -> None:
+    if user_data.conversation is not None or user_data.json_schema is not None or len(texts) > 1:
+        raise ParamsError(
+            "--thread: each row is one message, so it cannot be combined with --conversation, "
+            "--json-schema or several columns of --text"
+        )
+    if user_data.history_by is not None:
+        raise ParamsError("--thread: cannot be combined with --history-by")
+    if user_data.speaker is None or not roles:
+        raise ParamsError(
+            "--thread: needs --speaker, the column of the speakers, and --roles, their public "
+            "names, such as: --roles customer,agent"
+        )
+    if user_data.id_column not in (None, user_data.thread):
+        raise ParamsError(
+            "--id: a thread is a record, so its id is that of --thread. Leave out --id"
+        )
+
+
+def _form(fields: Mapping[str, Any]) -> TextForm:
+    """Return a declared shape. Raises ParamsError for a wrong declaration."""
     try:
-        return replace(user_data, form=TextForm.model_validate(fields))
+        return TextForm.model_validate(fields)
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[0]
         option = _OPTION_OF_FORM[next(iter(fields))]
@@ -353,7 +480,7 @@ def _files_for(
     folder: Path,
     user_data: OwnData,
     columns: tuple[str, ...],
-    encoding: str | None,
+    found: Mapping[str, Any],
     assignments: Sequence[str],
 ) -> dict[str, str]:
     template = project_files()
@@ -366,7 +493,7 @@ def _files_for(
         "prepare": {
             "file": file,
             "text_column": user_data.column,
-            "id_column": user_data.id_column,
+            "id_column": user_data.thread or user_data.id_column,
             "user_column": user_data.user_column,
             "donated": None
             if user_data.donated is None
@@ -380,7 +507,12 @@ def _files_for(
             "unit": "record" if user_data.user_column is None else "user",
         },
     }
-    options = {"encoding": encoding, "table": user_data.table}
+    options = {
+        "table": user_data.table or found["records"],
+        "header_rows": user_data.header_rows,
+        "messages": _message_settings(user_data),
+        "encoding": found["encoding"],
+    }
     changes["prepare"] |= {name: value for name, value in options.items() if value is not None}
     changes |= _generator_changes(user_data)
     changed = changed_text(template[FILE], changes, assignments=assignments)
@@ -397,6 +529,12 @@ def _files_for(
         beside = (Path(SCHEMA).parent / user_data.json_schema.name).as_posix()
         files[beside] = user_data.json_schema.read_text(encoding="utf-8")
     return files
+
+
+def _message_settings(user_data: OwnData) -> dict[str, str | None] | None:
+    if (columns := user_data.messages) is None:
+        return None
+    return {name: getattr(columns, name) for name in ("thread", "speaker", "time")}
 
 
 def _generator_changes(user_data: OwnData) -> dict[str, Any]:
@@ -428,6 +566,8 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
     language = ENGLISH
     if user_data.form is not None and user_data.form.json_schema is not None:
         of_record = attributes_of_record(user_data.form.json_schema, column=user_data.form.column)
+    if user_data.form is not None and user_data.form.history is not None:
+        of_record = attributes_of_history(user_data.form.history)
     if user_data.donated is not None:
         private = user_data.local_path
         if private is not None and user_data.donated.resolve() == private.resolve():
@@ -459,7 +599,8 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
     )
     refuse_private_columns(schema, params.prepare, params.publication.private_columns)
     named_columns = {attribute.column for attribute in schema.attributes} | set(user_data.required)
-    public = user_data.declared if user_data.has_keys else (*columns, *user_data.declared)
+    only_named = user_data.has_keys or user_data.columns is not None
+    public = user_data.declared if only_named else columns
     unknown = [
         name
         for name in dict.fromkeys(public)

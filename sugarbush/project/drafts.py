@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sugarbush.attributes.draft import attributes_of_record, draft_schema, schema_yaml
+from sugarbush.attributes.draft import (
+    attributes_of_history,
+    attributes_of_record,
+    draft_schema,
+    schema_yaml,
+)
 from sugarbush.attributes.placeholders import SUBJECT, TONE, placeholders
 from sugarbush.data.reading import is_missing, read_rows
-from sugarbush.data.schema import Schema, load_schema
+from sugarbush.data.schema import Attribute, Schema, load_schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import ShapeError
@@ -107,12 +112,11 @@ def is_unedited(schema: Path) -> bool:
     if not schema.exists():
         return False
     own = load_schema(schema)
-    record = None if own.text is None else own.text.json_schema
-    drafted = (
-        ()
-        if own.text is None or record is None
-        else attributes_of_record(record, column=own.text.column)
-    )
+    drafted: tuple[Attribute, ...] = ()
+    if own.text is not None and own.text.json_schema is not None:
+        drafted = attributes_of_record(own.text.json_schema, column=own.text.column)
+    elif own.text is not None and own.text.history is not None:
+        drafted = attributes_of_history(own.text.history)
     has_no_text = not (own.style or own.rules)
     return bool(placeholders(own)) or (has_no_text and own.attributes in ((TONE,), drafted))
 
@@ -125,10 +129,13 @@ def donated_examples(
     path = find_input(base, settings.donated or "")
     shape = OneText(settings.text_column) if form is None else form.shape
     rows, texts = [], []
-    for row in read_rows(path, setting=SETTING, wanted=shape.columns, all_columns=True):
+    read = read_rows(path, setting=SETTING, wanted=shape.columns, all_columns=True)
+    for row in shape.grouped(read):
         if form is None and not str(row.fields.get(settings.text_column) or "").strip():
             continue
         try:
+            if row.problem:
+                raise ShapeError(row.problem)
             texts.append(shape.text_of(row.fields))
         except ShapeError as error:
             raise InputError(f"{path}, row {row.number}: {error} (setting {SETTING})") from None

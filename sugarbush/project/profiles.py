@@ -119,9 +119,10 @@ def set_from_profile(
     lengths.
     """
     folder, words = project.base, word_counts(profile)
-    proposed = _proposed_records_per_user(project, profile)
+    is_history = shape is not None and shape.groups_rows  # one record of its user
+    proposed = None if is_history else _proposed_records_per_user(project, profile)
     notes: tuple[str, ...] = ()
-    if profile.users is not None and proposed is None:
+    if profile.users is not None and proposed is None and not is_history:
         notes = ("privacy.records_per_user: no proposal, because the noise is too large for it",)
     elif proposed is not None and project.settings.privacy.records_per_user == 1:
         limit = f"privacy.records_per_user={proposed.limit}"

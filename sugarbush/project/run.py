@@ -36,7 +36,8 @@ from sugarbush.rehearsal.rehearse import (
 from sugarbush.release.folders import final_folder
 from sugarbush.release.own_charges import spending_of_release
 from sugarbush.report.card import CARD_FILE, read_card
-from sugarbush.report.downloads import texts_name
+from sugarbush.report.downloads import LINES, RECORDS, texts_name
+from sugarbush.report.renewal import renewal_lines
 from sugarbush.run import error_report as entry_point
 from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
@@ -251,6 +252,21 @@ def results(base: Path, settings: ProjectSettings) -> Results:
     return Results(rows=tuple(_rows(project)), figures=_figures(roots))
 
 
+def texts_rows(folder: Path, method: str) -> Iterator[tuple[str, str]]:
+    """Yield the files with the texts of a method. Histories are people, with a file of records."""
+    synthetic, records = folder / texts_name(method), folder / f"{RECORDS}_{method}{LINES}"
+    one, more = ("person", "people") if records.exists() else ("text", "texts")
+    yield f"synthetic ({method})", f"{synthetic}  ({_count(synthetic, one, more)})"
+    if records.exists():
+        yield "", f"{records}  ({_count(records, 'record', 'records')})"
+
+
+def _count(file: Path, one: str, more: str) -> str:
+    with file.open(encoding="utf-8") as lines:
+        count = sum(1 for _ in lines)
+    return f"{count:,} {one if count == 1 else more}"
+
+
 def _rows(project: Project) -> Iterator[tuple[str, str]]:
     roots, settings = project.roots, project.settings
     card = read_card(roots.published / CARD_FILE)
@@ -261,11 +277,7 @@ def _rows(project: Project) -> Iterator[tuple[str, str]]:
     yield "guarantee", f"{spending.line()}, at delta {delta}, per {unit}"
     yield "dataset total", f"{rounded_up(spending.total)} of a cap of {rounded_up(ledger.cap)}"
     for method in settings.released:
-        synthetic = roots.published / texts_name(method.name)
-        with synthetic.open(encoding="utf-8") as lines:
-            count = sum(1 for _ in lines)
-        text = f"{synthetic}  ({count:,} text{'s' * (count != 1)})"
-        yield f"synthetic ({method.name})", text
+        yield from texts_rows(roots.published, method.name)
     for name, verdict in read_verdicts(roots).items():
         yield f"verdict ({name})", verdict.grade
         yield from (("", f"- {reason}") for reason in verdict.reasons)
@@ -274,6 +286,8 @@ def _rows(project: Project) -> Iterator[tuple[str, str]]:
         for name, found in figures.methods.items():
             for row, use in enumerate(found.uses):
                 yield f"good for ({name})" if row == 0 else "", f"- {use}"
+    for row, line in enumerate(renewal_lines(card)):
+        yield "what is new" if row == 0 else "", f"- {line}"
     yield "release card", str(roots.published / "release_card.md")
     yield "report", str(roots.published / "index.html")
     yield "internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)"

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from sugarbush.data.mix import mix_sentence
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.publication.content import Publication
 from sugarbush.report.templating import MARKDOWN
@@ -70,10 +71,13 @@ def hub_metadata(publication: Publication) -> dict[str, Any]:
 def _limits(publication: Publication) -> Iterator[str]:
     """Yield what must not be done with the texts, and what the guarantee does not cover."""
     card = publication.card
-    yield (
-        "Do not count with it: the number of texts is a setting, and shares of values are noisy "
-        "estimates. For shares, use the column weight."
+    chosen = mix_sentence(card.made_by.settings.get("mix", {}))
+    shares = (
+        f"are chosen. {chosen}"
+        if chosen
+        else "are noisy estimates. For shares, use the column weight."
     )
+    yield f"Do not count with it: the number of texts is a setting, and shares of values {shares}"
     yield "Do not take a text for the words of a person: a program wrote every text."
     yield from (f"Not protected: {item}" for item in card.unprotected_quantities)
     total = rounded_up(publication.published.epsilon_of_all)

@@ -31,9 +31,9 @@ from sugarbush.publication.records import Publications, Published, open_publicat
 from sugarbush.quality.judge import FILE as VERDICTS
 from sugarbush.quality.judge import read_verdicts
 from sugarbush.release.card_state import has_old_card, states_too_little
-from sugarbush.release.columns import typed_table
 from sugarbush.release.figures import given_lines
 from sugarbush.release.folders import final_folder, read_release, texts_as_lines
+from sugarbush.release.histories import table_of
 from sugarbush.release.own_charges import charges_of_texts
 from sugarbush.report.card import CARD_FILE, Card, read_card
 from sugarbush.report.downloads import texts_name
@@ -195,9 +195,7 @@ def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publica
             ),
             settings=content.settings,
             schema=content.schema,
-            tables={
-                name: typed_table(lines, content.schema) for name, lines in content.lines.items()
-            },
+            tables={name: table_of(lines, content.schema) for name, lines in content.lines.items()},
             verdicts={name: content.verdicts[name] for name in content.lines},
         )
         with _complete_folder(publication, target, content.private_paths):
@@ -314,6 +312,10 @@ def _current_card(project: Project) -> Card:
     made = card.dataset, card.purpose, card.made_by.methods
     if made != (privacy.dataset, privacy.purpose, tuple(method.name for method in methods)):
         raise PrivacyError(f"{path}: is the card of another dataset or of other methods. {_RUN}")
+    promise = card.promise
+    promised = promise.unit, promise.records_per_unit, promise.delta
+    if promised != (privacy.unit, privacy.records_per_user, privacy.delta):
+        raise PrivacyError(f"{path}: states another unit or delta than the settings. {_RUN}")
     return card
 
 

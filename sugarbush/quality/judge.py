@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from sugarbush.evaluation.likeness import likeness
 from sugarbush.evaluation.public_figures import PublicFigure
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.parts import Lineage
+from sugarbush.json_lines import load_json
 from sugarbush.languages import count_words
 from sugarbush.paths import Roots, reading
 from sugarbush.privacy.settings import Purpose
@@ -107,7 +107,7 @@ def read_verdicts(roots: Roots) -> dict[str, Verdict]:
     if not path.exists():
         return {}
     with reading(path, advice=_RUN):
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = load_json(path.read_text(encoding="utf-8"))
         return {method: Verdict.from_json(fields) for method, fields in found.items()}
 
 

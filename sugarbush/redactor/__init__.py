@@ -3,12 +3,13 @@
 This package is optional: no other module of Sugarbush imports it.
 """
 
+from typing import TYPE_CHECKING
+
 from sugarbush.lazy_names import lazy_names
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "api": ("Redaction", "redact"),
-        "train": ("Recipe",),
-    },
-)
+if TYPE_CHECKING:
+    from sugarbush.redactor.api import Redaction as Redaction
+    from sugarbush.redactor.api import redact as redact
+    from sugarbush.redactor.train import Recipe as Recipe
+else:
+    __getattr__ = lazy_names(__name__)

@@ -15,9 +15,11 @@ from urllib.parse import urlsplit
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.formats.names import formats_for
+from sugarbush.data.mix import mix_sentence
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import FRAME, PrepareSettings
 from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.starts import TABLE
 from sugarbush.generators.interface import GeneratorFacts
@@ -84,6 +86,12 @@ class FactSettings(Protocol):
 
     @property
     def publication(self) -> PublicationSettings: ...
+
+    @property
+    def chosen(self) -> tuple[Method, ...]: ...
+
+    @property
+    def release(self) -> ReleaseSettings: ...
 
     @property
     def released(self) -> tuple[Method, ...]: ...
@@ -159,6 +167,7 @@ def release_facts(
         other_packages=_packages_with_private_texts(settings),
         texts=contents.texts,
         remarks=_distinct(
+            *([mix_sentence(settings.release.mix)] if settings.release.mix else ()),
             *_remarks(
                 (*released, *contents.earlier), schema, has_table=contents.engine is not None
             ),
@@ -172,8 +181,8 @@ def release_facts(
     )
 
 
-def _distinct(*remarks: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(remarks))
+def _distinct(*texts: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
 
 
 def _remarks(methods: Iterable[Method], schema: Schema, *, has_table: bool) -> tuple[str, ...]:
@@ -193,13 +202,18 @@ def text_counts(lineage: Lineage) -> dict[str, int]:
 
 
 def _packages_with_private_texts(settings: FactSettings) -> tuple[str, ...]:
-    """Return other authors' packages that read private texts: for a method, encoder or format."""
-    return tuple(dict.fromkeys(_packages(_readers_of_private_texts(settings))))
+    """Return other authors' packages that read private texts: for a method, encoder, detector or
+    format."""
+    of_methods = (package for method in settings.chosen for package in method.facts.packages)
+    return _distinct(*_packages(_readers_of_private_texts(settings)), *of_methods)
 
 
 def _readers_of_private_texts(settings: FactSettings) -> Iterator[tuple[str, str]]:
-    """Yield the group and the name of each plug-in that reads private texts."""
-    for method in settings.released:
+    """Yield the group and the name of each plug-in that reads private texts.
+
+    A method whose texts stay private reads them too.
+    """
+    for method in settings.chosen:
         yield METHODS, method.name
     yield ENCODERS, settings.embedding.model
     if settings.prepare.file != FRAME:
@@ -226,8 +240,9 @@ def software_versions() -> dict[str, str]:
 
 
 def _plugin_versions(settings: FactSettings) -> dict[str, str]:
-    used = (*_readers_of_private_texts(settings), (GENERATORS, settings.generator.provider))
-    found = (package.rpartition(" ") for package in _packages(used))
+    generator = _packages([(GENERATORS, settings.generator.provider)])
+    used = (*_packages_with_private_texts(settings), *generator)
+    found = (package.rpartition(" ") for package in used)
     return {name: version for name, _, version in found}
 
 
@@ -237,6 +252,7 @@ def _shown_settings(settings: FactSettings) -> dict[str, Any]:
         "metadata_share": settings.privacy.metadata_share,
         "engine": settings.synthesize_metadata.engine.value,
         "methods": {method.name: dict(method.facts.card_settings) for method in settings.released},
+        **({"mix": settings.release.mix} if settings.release.mix else {}),
     }
     generator = settings.generator.chosen
     asks = any(method.facts.asks_generator for method in settings.released)

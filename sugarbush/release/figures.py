@@ -20,7 +20,13 @@ from sugarbush.evolution.population import load_population
 from sugarbush.json_lines import read_json_lines
 from sugarbush.paths import Roots
 from sugarbush.privacy.results import digest_of
-from sugarbush.release.folders import FIGURES, columns_left_out, load_labels, read_release
+from sugarbush.release.folders import (
+    FIGURES,
+    columns_left_out,
+    load_labels,
+    read_release,
+    reading_folder,
+)
 from sugarbush.report.downloads import LINES, TEXTS
 from sugarbush.report.true_labels import with_true_labels
 
@@ -103,9 +109,10 @@ def read_figures(roots: Roots) -> MeasuredFigures | None:
 def _read_figures(folder: Path) -> MeasuredFigures | None:
     if not (folder / FIGURES).exists():
         return None
-    fields = read_release(folder)
-    text = (folder / FIGURES).read_text(encoding="utf-8")
-    return MeasuredFigures.from_json(text, run=fields["run"], ledger_ids=fields["ledger_ids"])
+    with reading_folder(folder):
+        fields = read_release(folder)
+        text = (folder / FIGURES).read_text(encoding="utf-8")
+        return MeasuredFigures.from_json(text, run=fields["run"], ledger_ids=fields["ledger_ids"])
 
 
 def given_labels(folder: Path) -> Labels:
@@ -114,29 +121,34 @@ def given_labels(folder: Path) -> Labels:
     Labels that the public figures show to be wrong are left out (`report.true_labels`). Figures
     of other texts or labels show nothing.
     """
-    labels, figures = load_labels(folder), _read_figures(_figures_beside(folder))
-    if figures is None or folder.name not in figures.by_method:
-        return labels
-    names = [attribute.name for attribute in labels.attributes]
-    texts = load_population(folder / "lineage.parquet", names).texts
-    own = MeasuredRelease(texts=texts, labels=labels, ledger_ids=())
-    if own.digest() != figures.digests[folder.name]:
-        return labels
-    return with_true_labels(labels, figures.by_method[folder.name])
+    with reading_folder(folder):
+        labels, figures = load_labels(folder), _read_figures(_figures_beside(folder))
+        if figures is None or folder.name not in figures.by_method:
+            return labels
+        names = [attribute.name for attribute in labels.attributes]
+        texts = load_population(folder / "lineage.parquet", names).texts
+        own = MeasuredRelease(texts=texts, labels=labels, ledger_ids=())
+        if own.digest() != figures.digests[folder.name]:
+            return labels
+        return with_true_labels(labels, figures.by_method[folder.name])
 
 
 def given_lines(folder: Path) -> bytes:
-    """Return the texts in a method's released folder as JSON lines, as they are published."""
-    lines = (folder / f"{TEXTS}{LINES}").read_bytes()
-    if not _figures_beside(folder).exists():
-        return lines
-    if not (dropped := columns_left_out(given_labels(folder))):
-        return lines
-    rows = (
-        {name: value for name, value in row.items() if name not in dropped}
-        for row in read_json_lines(lines.decode("utf-8"))
-    )
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
+    """Return the texts in a method's released folder as JSON lines, as they are published.
+
+    Raises StorageError for a damaged or missing file, and so do the other functions that read.
+    """
+    with reading_folder(folder):
+        lines = (folder / f"{TEXTS}{LINES}").read_bytes()
+        if not _figures_beside(folder).exists():
+            return lines
+        if not (dropped := columns_left_out(given_labels(folder))):
+            return lines
+        rows = (
+            {name: value for name, value in row.items() if name not in dropped}
+            for row in read_json_lines(lines.decode("utf-8"))
+        )
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
 
 
 def _figures_beside(folder: Path) -> Path:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -20,7 +22,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.data.shapes.interface import ShapeError
 from sugarbush.data.shapes.one_text import TEXT
 from sugarbush.embedding.class_sums import ClassSums
-from sugarbush.errors import InvariantError, LedgerError
+from sugarbush.errors import InvariantError, LedgerError, StorageError, SugarbushError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.parts import Lineage, Round, Scored
 from sugarbush.evolution.population import NO_CODE, Population, load_population, save_population
@@ -35,7 +37,8 @@ from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.release.columns import typed_table
-from sugarbush.report.downloads import LINES, PARQUET, TEXTS
+from sugarbush.release.histories import history_of, records_as_lines, records_table
+from sugarbush.report.downloads import LINES, PARQUET, RECORDS, TEXTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +47,7 @@ T = TypeVar("T")
 FILE = "release.json"
 FIGURES = "figures.json"  # the public figures, which stage measure writes
 _NAMES = {"initialise": "initial"}
+_LEAST_RAKED = 1 / 16  # of `raking_weights`
 
 
 def write_release(
@@ -77,6 +81,22 @@ def write_release(
     if ledger is not None:
         fields["seal"] = _seal(state_key(ledger.state), fields)
     (folder / FILE).write_text(json.dumps(fields, indent=1) + "\n")
+
+
+@contextmanager
+def reading_folder(folder: Path) -> Iterator[None]:
+    """Convert any error of a block that reads a released folder to a StorageError.
+
+    The project's own errors and a lack of memory stay as they are.
+    """
+    try:
+        yield
+    except (SugarbushError, MemoryError):
+        raise
+    except Exception:  # every library has errors of its own for a damaged file
+        raise StorageError(
+            f"{folder}: a file is damaged or missing. Write the folder again with: sugarbush run"
+        ) from None
 
 
 def read_release(folder: Path) -> dict[str, Any]:
@@ -359,6 +379,14 @@ def write_texts(lineage: Lineage, schema: Schema, folder: Path, *, labels: Label
         lines = texts_as_lines(lineage.final, schema, labels)
         (folder / f"{TEXTS}{LINES}").write_text(lines, encoding="utf-8")
         typed_table(lines, schema).write(folder / f"{TEXTS}{PARQUET}")
+        write_records(lines, schema, folder, RECORDS)
+
+
+def write_records(lines: str, schema: Schema, folder: Path, stem: str) -> None:
+    """Write the records of histories as JSON lines and as parquet. Other records have no file."""
+    if history_of(schema) is not None:
+        (folder / f"{stem}{LINES}").write_text(records_as_lines(lines, schema), encoding="utf-8")
+        records_table(lines, schema).write(folder / f"{stem}{PARQUET}")
 
 
 def load_labels(folder: Path) -> Labels:
@@ -433,9 +461,18 @@ def _columns_of_texts(population: Population, schema: Schema, labels: Labels) ->
         sure = labels.confidence[:, place]
         if not np.isnan(sure).all():
             columns[f"confidence_{name}"] = np.round(sure, 3)
-    columns["weight"] = np.round(labels.weights, 3)
+    columns["weight"] = np.round(labels.weights, _weight_digits(labels.weights))
     left_out = columns_left_out(labels)
     return {name: values for name, values in columns.items() if name not in left_out}
+
+
+def _weight_digits(weights: NDArray[np.float64]) -> int:
+    """Return the digits after the point that keep the smallest weight above 0 to 0.1%.
+
+    Raked weights have three. A mix may give a rare value a weight that is much smaller.
+    """
+    least = float(np.min(weights, where=weights > 0, initial=1.0))
+    return 3 if least >= _LEAST_RAKED else 3 - math.floor(math.log10(least))
 
 
 def frame_of_values(columns: Mapping[str, Any], *, iso_dates: bool = False) -> pd.DataFrame:

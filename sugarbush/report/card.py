@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from sugarbush.errors import StorageError
+from sugarbush.json_lines import load_json
 from sugarbush.privacy.entries import NOT_AN_ENTRY, CapRaise
 from sugarbush.privacy.events import Event, event_from_dict, parameters_of
 from sugarbush.privacy.settings import Purpose
@@ -22,7 +23,7 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.report.json_fields import JsonFields, Number
 
 _BESIDE_THE_EVENT = ("id", "time", "stage", "mechanism", "plan", "slack", "charged")
-FORMAT = "sugarbush release card 1"
+FORMAT: Final = "sugarbush release card 1"
 CARD_FILE = "release_card.json"
 _RUN = "Write the release and its card again with: sugarbush run"
 
@@ -35,11 +36,11 @@ class Promise(JsonFields):
     data_domain: str
     unit: Unit
     unit_details: str
-    records_per_unit: int
+    records_per_unit: Annotated[int, Field(ge=1)]
     adjacency: str
     epsilon: Number
     epsilon_of_this_run: Number
-    delta: float
+    delta: Annotated[float, Field(ge=0, le=1)]
     in_short: str
     statement: str
     in_other_words: str | None
@@ -112,7 +113,7 @@ class CardBudget(JsonFields):
     composition: str
     planned_epsilon: Number
     dataset_total_epsilon: Number
-    dataset_cap_epsilon: float
+    dataset_cap_epsilon: Annotated[float, Field(ge=0)]
     ledger_head: str
     dataset_cap_raises: tuple[CapRaise, ...]
     events: tuple[CardEvent, ...]
@@ -210,15 +211,36 @@ class PublishedRelease(JsonFields):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CardRenewal(JsonFields):
+    """What is new in a release of a corpus that grows.
+
+    `learned` is the date of the last draw of this release. `reused` says why the last run drew
+    nothing from later records, and is None if it could. `previous` is the date of the last draw of
+    the release before, or None if there is none. `drawn_again` names the stages that drew since.
+    `new_texts` counts the texts of each method that the release before does not have. `draws_left`
+    is the number of further draws that the cap allows, and `next_draw` the earliest date of the
+    next one. Both are None if the settings have no schedule.
+    """
+
+    learned: str
+    reused: str | None
+    previous: str | None
+    drawn_again: tuple[str, ...]
+    new_texts: Mapping[str, int]
+    draws_left: int | None
+    next_draw: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Card(JsonFields):
     """The guarantee, the charges, the assumptions, and what is not covered.
 
     `publication` contains the settings `publication` by name, and None for what nobody stated.
     `public_figures` is None if nothing was measured. Only the card of a publication has
-    `published`.
+    `published`, and a first release has no `renewal`.
     """
 
-    format: str
+    format: Literal["sugarbush release card 1"]
     title: str
     created: str
     dataset: str
@@ -237,13 +259,15 @@ class Card(JsonFields):
     remarks: tuple[str, ...]
     made_by: MadeBy
     schema: CardSchema
+    renewal: CardRenewal | None = None
     published: PublishedRelease | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the card as plain values for JSON. An infinite epsilon is the text "infinity"."""
         values = super().to_json()
-        if self.published is None:
-            del values["published"]
+        for name in ("renewal", "published"):
+            if values[name] is None:
+                del values[name]
         return values
 
 
@@ -255,10 +279,10 @@ def card_json(card: Card) -> str:
 def read_card(path: Path) -> Card:
     """Read the card that `card_json` wrote.
 
-    Raises StorageError if the file is no JSON, or if a field is missing, unknown or of another
-    type.
+    Raises StorageError if the file is no JSON of this format, or if a field is missing, unknown,
+    repeated, or of another type.
     """
     try:
-        return Card.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return Card.from_json(load_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:
         raise StorageError(f"{path}: is damaged ({error}). {_RUN}") from None

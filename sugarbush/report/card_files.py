@@ -6,6 +6,7 @@ from typing import Any
 
 from sugarbush.report.card import CARD_FILE, Card, card_json
 from sugarbush.report.officer import stated_rows
+from sugarbush.report.renewal import renewal_lines
 from sugarbush.report.templating import MARKDOWN, TEMPLATES
 from sugarbush.report.uses import NOT_MEASURED
 
@@ -33,6 +34,7 @@ def _view(card: Card) -> dict[str, Any]:
     """Return the variables of the templates."""
     return {
         "card": card,
+        "news": renewal_lines(card),
         "stated": stated_rows(card.publication),
         "published": card.published,
         "not_measured": NOT_MEASURED,

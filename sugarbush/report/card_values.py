@@ -75,6 +75,7 @@ def release_card(release: ReleaseFacts) -> Card:
             subject=release.schema.subject,
             attributes={a.name: a.domain for a in release.schema.attributes},
         ),
+        renewal=release.renewal,
     )
 
 

@@ -15,6 +15,7 @@ from sugarbush.report.model import Download
 
 LINES, PARQUET = ".jsonl", ".parquet"  # the texts are written in both formats
 TEXTS = "synthetic"
+RECORDS = "records"  # of histories, one row for each record
 _PARQUET_TYPE = "application/vnd.apache.parquet"
 CARD = {
     "release_card.md": "Release card",

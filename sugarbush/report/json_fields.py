@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Self, cast
 
-from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 _INFINITY = "infinity"
 
@@ -28,7 +28,8 @@ def _number(value: object) -> object:
     return math.inf if value == _INFINITY else value
 
 
-Number = Annotated[float, BeforeValidator(_number)]  # in JSON, it may be "infinity"
+# An epsilon: in JSON, it may be "infinity".
+Number = Annotated[float, BeforeValidator(_number), Field(ge=0)]
 
 
 class JsonFields:

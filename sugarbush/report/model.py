@@ -26,6 +26,7 @@ from sugarbush.privacy.entries import CapRaise, Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.spending import Spending
 from sugarbush.privacy.unit import Unit
+from sugarbush.report.card import CardRenewal
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 from sugarbush.tables.dp_table import DpTable
@@ -75,7 +76,7 @@ class ReleaseFacts:
     contains the sentences that methods and mechanisms declare. `created` is a date.
     `shown` says how often exact figures on real texts were shown (`Ledger.shown`).
     `publication` contains what the user states about a publication. `quality` contains the public
-    figures, or None if they were not measured.
+    figures, or None if they were not measured. `renewal` says what is new since an earlier release.
     """
 
     title: str
@@ -109,6 +110,7 @@ class ReleaseFacts:
     cap_raises: tuple[CapRaise, ...] = ()
     publication: PublicationSettings = field(default_factory=PublicationSettings)
     quality: PublicQuality | None = None
+    renewal: CardRenewal | None = None
 
     @property
     def entries(self) -> tuple[Entry, ...]:

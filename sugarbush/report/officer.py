@@ -53,6 +53,13 @@ def data_domain(release: ReleaseFacts) -> str:
 
 def unit_details(release: ReleaseFacts) -> str:
     """Say precisely which data sets are adjacent."""
+    form = release.schema.text
+    if form is not None and form.history is not None:
+        return (
+            "Two data sets are adjacent if one of them is the other with all records of one user "
+            f"added. The earliest {form.history.most} records of each user, at most, are one "
+            "history, which is used as one record."
+        )
     if release.unit is Unit.USER:
         return (
             "Two data sets are adjacent if one of them is the other with all records of one user "

@@ -33,6 +33,7 @@ from sugarbush.report.model import (
 from sugarbush.report.officer import NOT_STATED, stated, stated_rows
 from sugarbush.report.plots import map_points, origin, score_ranks, survivor_bars, used_shades
 from sugarbush.report.quality import quality_view
+from sugarbush.report.renewal import renewal_lines
 from sugarbush.report.statements import in_plain_words, purpose_of_stage, release_epsilon
 from sugarbush.report.svg import series_styles
 from sugarbush.report.templating import TEMPLATES, inlined
@@ -51,18 +52,19 @@ def render_internal_page(data: PublicData, internal: InternalData) -> str:
 
 
 def _render(data: PublicData, internal: InternalData | None) -> str:
-    release = data.release
+    release, card = data.release, release_card(data.release)
     styles = series_styles(m.name for m in data.methods)
     attributes = attribute_charts(data, internal, styles)
     return TEMPLATES.get_template("page.html.jinja").render(
         **inlined(),
-        card=release_card(release),
+        card=card,
         stated=[
             (label, value)
             for label, value in stated_rows(stated(release.publication))
             if value != NOT_STATED
         ],
         release=release,
+        news=renewal_lines(card),
         internal=None if internal is None else quality_view(internal, styles),
         budget=_budget(release),
         uses=_uses(release),

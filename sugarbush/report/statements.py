@@ -348,8 +348,8 @@ def not_covered(release: ReleaseFacts) -> tuple[str, ...]:
     if release.other_packages:
         items.append(
             f"The code of {', '.join(release.other_packages)}: it read the private texts, as a "
-            "method, an encoder or a file format. The promise covers what was charged. Sugarbush "
-            "cannot check that this code charged every use."
+            "method, an encoder, a detector or a file format. The promise covers what was charged. "
+            "Sugarbush cannot check that this code charged every use."
         )
     if release.generator is not None and release.generator.endpoint is not None:
         items.append(

@@ -47,6 +47,9 @@ def wrong_labels(
     *Labels by definition.* A property of a record, keywords and zero-shot descriptions are read
     from a released text as from a record. They are true whatever a model learns from them.
 
+    *Chosen shares.* A model that learns from other shares than those of the records, or from one
+    value, may gain nothing from true labels.
+
     >>> right = PublicFigure(name="accuracy", value=0.09, low=0.05, high=0.13, attribute="intent")
     >>> gain = PublicFigure(name="gain", value=-0.06, low=-0.1, high=-0.02, attribute="intent")
     >>> attribute = ReadAttribute(name="intent", source="request", requested=500)
@@ -62,6 +65,7 @@ def wrong_labels(
         each.name
         for each in attributes
         if each.source not in _BY_DEFINITION
+        and not each.chosen
         and each.name in gains
         and each.name in right
         and _is_worthless(right[each.name], gains[each.name])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # slow imports
 
     from sugarbush.attributes.donated import DonatedCodes
     from sugarbush.attributes.zero_shot import ZeroShotReader
+    from sugarbush.data.shapes.interface import Shape
     from sugarbush.embedding.encoder import Encoder
 
 
@@ -198,7 +199,15 @@ class FolderInputs:
         from sugarbush.embedding.encoder import Encoder
 
         cache = EmbeddingCache(self.embedding_folder(private=private))
-        return Encoder(self._settings.embedding, cache=cache, private=private)
+        return Encoder(self._settings.embedding, cache=cache, private=private, shape=self._shape)
+
+    @property
+    def _shape(self) -> Shape | None:
+        """The shape of a record, or None before `sugarbush init` has written a schema."""
+        name = self._settings.prepare.schema_
+        if self._schema is None and not find_input(self._base, name).exists():
+            return None if not is_in_example(name) else self.schema.shape
+        return self.schema.shape
 
     def embedding_folder(self, *, private: bool) -> Path:
         """Return the folder of the cache of embeddings."""

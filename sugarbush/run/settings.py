@@ -338,9 +338,13 @@ def _every_generator() -> dict[str, Any]:
 
 
 def _output_settings(method: Method) -> dict[str, Any]:
-    """Return a method's settings, and the version of the package that adds the method."""
-    package = package_of(METHODS, method.name)
-    return method.output_settings() | ({} if package is None else {"package": package})
+    """Return a method's settings, and the versions of the packages that add it or its detectors."""
+    package, others = package_of(METHODS, method.name), method.facts.packages
+    return (
+        method.output_settings()
+        | ({} if package is None else {"package": package})
+        | ({"packages": others} if others else {})
+    )
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,6 +89,7 @@ def public_values(
         embedding=settings.embedding.output_settings(),
         pretrained=project.inputs.pretrained,
         text_column=settings.prepare.text_column,
+        mix=metadata.mix_of(settings.release, project.schema),
     )
 
 
@@ -133,7 +134,8 @@ def label_reader(project: Project, metadata: MetadataRelease, method: Method) ->
     from sugarbush.attributes.reader import LabelReader
 
     inputs, settings = project.inputs, project.settings
-    donated = inputs.donated()
+    donated, mix = inputs.donated(), metadata.mix_of(settings.release, project.schema)
+    counts = metadata.counts_of(project.schema)
     return LabelReader(
         schema=project.schema,
         embed=inputs.encoder(private=method.stays_private).encode,
@@ -142,7 +144,8 @@ def label_reader(project: Project, metadata: MetadataRelease, method: Method) ->
         codes=None if donated is None else donated.codes,
         readers=inputs.readers(),
         abstain=settings.extract_metadata.zero_shot_abstain,
-        counts=metadata.counts_of(project.schema),
+        counts=counts if mix is None else metadata.mixed_counts(project.schema, mix),
+        mix=mix,
     )
 
 

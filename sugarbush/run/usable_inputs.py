@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sugarbush.attributes.placeholders import placeholders
+from sugarbush.data.mix import require_mix
 from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.remote import require_packages_of_source
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
+from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
 from sugarbush.privacy.settings import Purpose
@@ -69,9 +71,48 @@ def require_usable_inputs(settings: ProjectSettings, schema: Schema, *, source: 
     `source` names the schema in the message.
     Raises InputError if a text or an attribute contains a private column.
     """
+    require_histories(settings, schema)
     refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
     require_edited_schema(settings, schema, source=source)
     require_generator_for_texts(settings)
+    require_possible_mix(settings, schema)
+
+
+def require_possible_mix(settings: ProjectSettings, schema: Schema) -> None:
+    """Raise ParamsError if a release cannot have the shares of `release.mix`."""
+    mix = settings.release.mix
+    require_mix(mix, schema)
+    table = settings.synthesize_metadata.attributes
+    label = settings.synthesize_metadata.label or schema.names[0]
+    for method in settings.chosen if mix else ():
+        drawn = {request.name for request in method.budget_requests()}
+        known = [label] if LABELS in drawn else []
+        if METADATA in drawn:
+            known = list(schema.names if table is None else table)
+        if missing := [name for name in mix if name not in known]:
+            raise ParamsError(
+                f"release.mix.{missing[0]}: method {method.name} draws no DP counts of this "
+                f"attribute{': only of ' + ', '.join(known) if known else ''}. Remove the method, "
+                "or the attribute from the mix. No budget was spent"
+            )
+
+
+def require_histories(settings: ProjectSettings, schema: Schema) -> None:
+    """Raise ParamsError if the schema declares histories, and the settings do not make each user
+    one record."""
+    form = None if schema.text is None else schema.text.history
+    if form is None:
+        return
+    if settings.prepare.user_column != form.person:  # which needs the unit user
+        raise ParamsError(
+            "the schema declares histories (text.history), so the unit is the person. Set "
+            f"privacy.unit: user and prepare.user_column: {form.person} (text.history.person)"
+        )
+    if settings.privacy.records_per_user != 1:
+        raise ParamsError(
+            "privacy.records_per_user: a history is one record of its user, so set it to 1. "
+            "text.history.most of the schema limits the records in a history"
+        )
 
 
 def require_usable_project(project: Project) -> None:

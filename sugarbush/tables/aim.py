@@ -24,6 +24,7 @@ import numpy as np
 from sugarbush.tables.dp_table import AttributeNames, Measurement
 from sugarbush.tables.graphical_model import MarkovRandomField, model_megabytes
 from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
+from sugarbush.tables.structural_zeros import zeros_of
 from sugarbush.tables.synthesis import (
     Synthesis,
     all_of,
@@ -82,6 +83,7 @@ def aim(
     weights = _weights(marginals)
     singles_stddev = measurements[0].stddev
     edges = len(measurer.domain) - 1
+    rules = [zeros.attributes for zeros in zeros_of(measurer.domain)]  # dependences of the schema
     dependences: list[AttributeNames] = []
     gains: dict[AttributeNames, None] = {}  # the marginals that changed the model, in order
     model = fit(measurer.domain, measurements, rare=rare)
@@ -117,7 +119,8 @@ def aim(
         if gained:
             continue
         budget *= _ANNEALING
-        if searching and measurer.mu_squared_left < budget * _rounds_to_try(edges, dependences):
+        known = dependences or rules
+        if searching and measurer.mu_squared_left < budget * _rounds_to_try(edges, known):
             return finish_evenly(
                 measurer,
                 measurements,
@@ -145,7 +148,7 @@ def _rounds_to_try(edges: int, dependences: Sequence[AttributeNames]) -> float:
     """Return the number of affordable rounds below which the search for dependences ends.
 
     The number is two rounds per edge of a tree that spans all attributes. After the first found
-    dependence, the number is half a round per edge.
+    dependence, or if the schema's rules are one, the number is half a round per edge.
     """
     return edges / 2 if dependences else 2 * edges
 

@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 from sugarbush.tables.dp_table import AttributeNames
+from sugarbush.tables.structural_zeros import Zeros, zeros_of
 
 Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _LARGEST_STRATUM = 2**62
+_FORBIDDEN = -1e6  # a log-potential that gives the probability 0, and no NaN in a sum of messages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +162,7 @@ class MarkovRandomField:
 
     Each array of the argument `potentials` has one axis per attribute of its key, in the order of
     the key. The attribute `potentials` has one array per maximal clique, in axis order. Without
-    potentials, the distribution is uniform.
+    potentials, the distribution is uniform. The zeros of a `TableDomain` have probability 0.
     """
 
     def __init__(
@@ -174,7 +176,9 @@ class MarkovRandomField:
         self.domain: Domain = dict(domain)
         self.total = float(total)
         self._order = axis_order(self.domain)
-        self.cliques = _maximal({self.ordered(clique) for clique in cliques})
+        zeros = zeros_of(domain)
+        every = [*cliques, *(zero.attributes for zero in zeros)]
+        self.cliques = _maximal({self.ordered(clique) for clique in every})
         self.tree = junction_tree(self.domain, self.cliques)
         nodes, parents = self.tree.nodes, self.tree.parents
         self._separators = tuple(map(self.tree.separator, range(len(nodes))))
@@ -202,6 +206,8 @@ class MarkovRandomField:
         ends = list(itertools.accumulate(sizes))
         self.slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         vector = np.zeros(sum(sizes))
+        self._forbidden = self._forbidden_cells(zeros)
+        self.support = self._support(vector)
         blocks = self.blocks(vector)
         for clique, potential in (potentials or {}).items():
             names = self.ordered(clique)
@@ -225,6 +231,8 @@ class MarkovRandomField:
     def calibrate(self, potentials: Floats) -> None:
         """Compute the beliefs from the potentials of all maximal cliques, one after the other."""
         conditionals = self._to_nodes(potentials)
+        for node, cells in self._forbidden:
+            conditionals[node][cells] = _FORBIDDEN
         self._collect(conditionals)
         beliefs, separators = self._distribute(conditionals)
         self.calibration = Calibration(
@@ -234,6 +242,24 @@ class MarkovRandomField:
             beliefs=beliefs,
             messages={},
         )
+
+    def _forbidden_cells(self, zeros: Sequence[Zeros]) -> list[tuple[int, NDArray[np.bool_]]]:
+        """Return the cells of nodes that have probability 0, with the index of the node."""
+        found = []
+        for zero in zeros:
+            names = self.ordered(zero.attributes)
+            node = first_within(names, self.tree.nodes)
+            cells = np.transpose(zero.forbidden, [zero.attributes.index(name) for name in names])
+            spread = cells.reshape(self.subset(names, self.tree.nodes[node]).spread)
+            found.append((node, np.broadcast_to(spread, self._node_shapes[node])))
+        return found
+
+    def _support(self, potentials: Floats) -> NDArray[np.bool_] | None:
+        """Return the cells of all maximal cliques that some row may have; None for all cells."""
+        if not self._forbidden:
+            return None
+        self.calibrate(potentials)
+        return np.asarray(self.clique_marginals() > 0)
 
     def subset(self, names: AttributeNames, whole: AttributeNames) -> Subset:
         return Subset(

@@ -35,6 +35,7 @@ from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 from sugarbush.privacy.shards import Shards, map_shards
 from sugarbush.tables.dp_table import AttributeNames, Measurement
+from sugarbush.tables.structural_zeros import TableDomain
 
 # Scores are integer multiples of 1/_GRID^2, clipped to the range that float64 represents exactly
 # (8.6e9 records). Rounding and clipping therefore do not increase the sensitivity of scores.
@@ -85,10 +86,10 @@ class MarginalMeasurer:
     ) -> None:
         if not domain or any(size < 1 for size in domain.values()):
             raise InvariantError("a domain needs attributes, each with at least one value")
-        self.domain = dict(domain)
+        self.domain = TableDomain.of(domain)
         self.records_per_unit = records_per_unit
         self._filter = GaussianDpFilter(mu)
-        self._public_domain = dict(domain)
+        self._public_domain = self.domain
         self._table = _in_shards(table._per_unit)
         self._cells: dict[str, NDArray[np.int64]] = {}  # of merged attributes
         self._counted: dict[AttributeNames, NDArray[np.int64]] = {}
@@ -114,13 +115,13 @@ class MarginalMeasurer:
         ):
             raise InvariantError("cells must map every code to a number 0, 1, ..., without gaps")
         self._cells[attribute] = mapping
-        self.domain[attribute] = size
+        self.domain = self._public_domain.merged(self._cells)
         self._counted = {c: v for c, v in self._counted.items() if attribute not in c}
 
     def unmerge(self) -> None:
         """Undo all calls of `merge`: count codes again."""
         self._counted = {c: v for c, v in self._counted.items() if not self._is_merged(c)}
-        self.domain, self._cells = dict(self._public_domain), {}
+        self.domain, self._cells = self._public_domain, {}
 
     def _is_merged(self, attributes: AttributeNames) -> bool:
         return not self._cells.keys().isdisjoint(attributes)

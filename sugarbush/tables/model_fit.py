@@ -135,6 +135,8 @@ class _LeastSquares:
                         precision=precision.reshape(subset.spread),
                     )
                 )
+        self.support = 1.0 if model.support is None else model.support.astype(np.float64)
+        self.precision *= self.support  # a cell that no row may have has a count of noise alone
         self.left = 0  # remaining calibrations
 
     def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
@@ -202,6 +204,7 @@ class _LeastSquares:
             slope = seen.precision * apart
             loss += 0.5 * float(np.vdot(slope, apart))
             slopes[seen.clique] += slope
+        gradient *= self.support
         return _Point(
             calibration=self.model.calibration, marginals=marginals, loss=loss, gradient=gradient
         )
@@ -212,4 +215,5 @@ class _LeastSquares:
         blocks, slopes = self.model.blocks(moves), self.model.blocks(change)
         for seen in self.nested:
             slopes[seen.clique] += seen.precision * seen.subset.sum(blocks[seen.clique])
+        change *= self.support
         return change

@@ -185,7 +185,7 @@ def finish_evenly(
     """
     if not dependences:
         return finish_singles(measurer, measurements, rare=rare, round=round)
-    domain = dict(measurer.domain)
+    domain = measurer.domain
     mu = all_of(measurer.mu_squared_left / (len(dependences) + len(domain)))
     again = [measurer.measure(attributes, mu=mu, round=round) for attributes in dependences]
     measurer.unmerge()
@@ -248,9 +248,9 @@ def measured_cliques(synthesis: Synthesis) -> tuple[AttributeNames, ...]:
     return tuple(sorted(cliques, key=lambda clique: [order[name] for name in clique]))
 
 
-def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
-    """Sample rows of codes. The number of rows is the DP record count, in [1, MAX_ROWS]."""
-    count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
+def draw_rows(synthesis: Synthesis, rng: Rng, *, count: int | None = None) -> NDArray[np.int64]:
+    """Sample `count` rows of codes; None: the DP record count, in [1, MAX_ROWS]."""
+    count = count or min(max(round(synthesis.record_count), 1), MAX_ROWS)
     rows = synthesis.model.sample(count, rng)
     for index, name in enumerate(synthesis.model.domain):
         if synthesis.model_merged and name in synthesis.rare:

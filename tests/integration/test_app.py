@@ -317,6 +317,29 @@ SHAPES: dict[str, tuple[list[dict[str, object]], dict[str, str | list[str]], lis
          "text.conversation.roles": "buyer, shop"},
         ["--conversation=chat", "--roles=buyer,shop"],
     ),
+    "turns of other speakers": (
+        [
+            {"chat": [{"by": {"is": "system"}, "body": "Be brief."},
+                      {"by": {"is": "buyer"}, "body": f"Hi {i}."}], "product": "lamp"}
+            for i in range(30)
+        ],
+        {"record": "text.conversation", "text.conversation.column": "chat",
+         "text.conversation.roles": "buyer, shop", "text.conversation.format": "by.is, body",
+         "text.conversation.other_turns": "drop"},
+        ["--conversation=chat", "--roles=buyer,shop", "--turn-keys=by.is,body",
+         "--other-turns=drop"],
+    ),
+    "messages of threads": (
+        [
+            {"ticket": f"t{i // 2}", "at": f"2026-01-05 10:{i}:00", "by": "buyer",
+             "body": f"Hi {i}.", "product": "lamp"}
+            for i in range(10, 40)
+        ],
+        {"record": "messages", "prepare.messages.thread": "ticket", "prepare.messages.time": "at",
+         "prepare.messages.speaker": "by", "prepare.messages.text": "body",
+         "prepare.messages.roles": "buyer, shop"},
+        ["--thread=ticket", "--time=at", "--speaker=by", "--text=body", "--roles=buyer,shop"],
+    ),
     "fields": (
         [{"subject": f"Lamp {i}", "body": "It is late.", "product": "lamp"} for i in range(30)],
         {"record": "text", "prepare.text_column": "subject, body"},
@@ -397,6 +420,24 @@ def test_a_wrong_form_of_a_record_makes_no_project(
     answer = submit(server, "data", whole)
     assert answer.status == 422 and message in answer.message(field)
     assert contents(Path()) == before
+
+
+def test_the_form_names_header_rows_and_lists_of_records(server: AppServer, folder: Path) -> None:
+    survey = [["Q1", "Q2"], ["Why?", "How many?"], *([f"Late {i}", f"{i}"] for i in range(30))]
+    (folder / "survey.csv").write_text("".join(f"{a},{b}\n" for a, b in survey))
+    fields = {"prepare.file": "survey.csv", "prepare.text_column": "Q1", "unit": "record"}
+    empty = fields | {"prepare.header_rows": "", "action": "columns"}
+    answer = submit(server, "data", empty)
+    assert answer.status == 422 and "to 2" in answer.message("prepare.header_rows")
+    fields |= {"prepare.header_rows": "2"}
+    names = submit(server, "data", fields | {"action": "columns"})
+    assert 'name="profile.columns" value="Q2"' in names.text and "Why?" not in names.text
+    (folder / "api.json").write_text(json.dumps({"tickets": [{"Q1": "Late", "Q2": 1}], "n": 1}))
+    listed = fields | {"prepare.file": "api.json", "prepare.header_rows": "", "action": "create"}
+    assert submit(server, "data", listed).status == 303
+    assert "table: tickets" in (folder / "project" / "params.yaml").read_text()
+    page = page_of(server, "data").text
+    assert 'value="tickets"' in page and 'class="error"' not in page
 
 
 def test_the_example_of_conversations_opens_without_an_error(
@@ -726,6 +767,28 @@ def test_a_profile_writes_the_schema_and_its_page(server: AppServer) -> None:
     assert schema.read_text() != before
     assert "subject: letters to a shop" in schema.read_text()
     assert page_of(server, "files/public/profile.html").status == 200
+
+
+def test_rules_and_chosen_shares_are_checked_together_and_saved(server: AppServer) -> None:
+    base = make_project(server)
+    mood = "- {name: mood, column: mood, values: [good, bad]}\n"
+    rule = "rules: [{if: {product: lamp}, then: {mood: good}}]\n"
+    fields: dict[str, str | list[str]] = {"schema": rule + SCHEMA + mood}
+    schema = base / "data" / "public" / "schema.yaml"
+    before = schema.read_text()
+    for mix, message in (
+        ("{product: {lamp: 1}, mood: {bad: 0.5}}", "no rows can have all of these shares"),
+        ("{product: {lamps: 1}}", "is no value"),
+        ("{product: {lamp: 2}}", "above 1"),
+        ("{product: {lamp: 1", "is not YAML"),
+    ):
+        assert message in submit(server, "schema", fields | {"release.mix": mix}).text
+        assert schema.read_text() == before
+    for mix in ("{product: {lamp: 0.5, chair: 0.5}}", "{mood: {bad: 0.3}}", ""):
+        assert submit(server, "schema", fields | {"release.mix": mix}).status == 303
+        assert server.app.project().settings.release.mix == (yaml.safe_load(mix) or {})
+        assert not mix or yaml.safe_load(mix).popitem()[0] in page_of(server, "schema").text
+    assert len(server.app.project().schema.category_rules) == 1
 
 
 needs_chromium = pytest.mark.skipif(chromium() is None, reason="no Chromium")

@@ -110,6 +110,7 @@ WALKS = (
     "docs/how-to/audit.md",
     "docs/how-to/compare-methods.md",
     "docs/how-to/dvc-and-prefect.md",
+    "docs/how-to/histories.md",
     "docs/how-to/real-models.md",
     "docs/how-to/record-shapes.md",
     "docs/how-to/redact.md",
@@ -408,6 +409,19 @@ def test_fields_conversations_and_json_records(tmp_path: Path) -> None:
     assert all(json.loads(line)["messages"][0]["role"] == "patient" for line in lines.splitlines())
     for project in ("my-tickets", "my-chats", "my-records"):
         assert load_schema(tmp_path / project / "data/public/schema.yaml").text is not None
+
+
+def test_histories_of_a_person(tmp_path: Path) -> None:
+    """The file has one row, because `init` reads names only."""
+    cells = ["customer,opened_on,product,message", "Ana,2024-01-31,lamp,It broke."]
+    (tmp_path / "tickets.csv").write_text("\n".join(cells) + "\n")
+    with Reader(tmp_path, tmp_path / "state") as reader:
+        reader.follows("docs/how-to/histories.md")
+    drafted = (tmp_path / "my-tickets/data/public/schema.yaml").read_text()
+    schema = load_schema(tmp_path / "my-tickets/data/public/schema.yaml")
+    assert schema.text is not None and schema.text.history is not None
+    assert [a.column for a in schema.attributes] == ["records", "gap_days"]
+    assert "column: product" in drafted and "column: customer" not in drafted
 
 
 def test_redact_texts(reader: Reader) -> None:

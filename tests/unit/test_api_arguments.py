@@ -246,3 +246,19 @@ def test_a_dataset_cannot_name_a_path(tmp_path: Path) -> None:
     with pytest.raises(sb.ParamsError, match="a ledger's purpose"):
         sb.open_ledger("letters", purpose="release/other", state=state)
     assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("schedule", [{"when_spent": "reuse"}, {"days_between_draws": 28}])
+def test_a_schedule_of_runs_is_refused_because_a_call_always_draws(
+    schedule: dict[str, Any], tmp_path: Path
+) -> None:
+    privacy = sb.Privacy(dataset="tickets", delta=1e-6, **schedule)
+    schema = {"subject": "s", "attributes": [{"name": "a", "column": "a", "values": ["x"]}]}
+    with pytest.raises(sb.ParamsError, match="draws each time"):
+        sb.dp_table(pd.DataFrame({"a": ["x"]}), schema=schema, privacy=privacy, state=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_days_between_draws_have_a_date() -> None:
+    with pytest.raises(ValueError, match="less than or equal to 3660"):
+        sb.Privacy(dataset="tickets", days_between_draws=3661)

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 import yaml
 
 import sugarbush as sb
 from sugarbush.audits.noise_faults import Fault
+from sugarbush.errors import ParamsError
 from sugarbush.privacy import mechanisms
 from tests.settings import ROOT
 
@@ -89,13 +91,27 @@ def test_every_python_block_has_a_test() -> None:
     found = {p.stem for p in pages if any(b.language == "python" for b in blocks(p))}
     assert found == {
         *PACKAGES, "README", "quickstart", "concepts", "python-api", "redact", "audit",
-        "add-a-mechanism", "read-the-card", "profile", "record-shapes",
+        "add-a-mechanism", "read-the-card", "profile", "record-shapes", "histories",
     }  # fmt: skip
 
 
 def test_records_with_a_shape_run() -> None:
     release = run(runnable(DOCS / "how-to/record-shapes.md"))["release"]
     assert len(release.frame) == 10 and "text" not in release.frame
+
+
+@pytest.mark.slow
+def test_histories_run() -> None:
+    code = runnable(DOCS / "how-to/histories.md")
+    release = run(code.replace("        state=folder,\n", ""))["release"]
+    folder = release.save("out")
+    page = (folder / "index.html").read_text()
+    assert "10 synthetic histories" in page and "the records of one synthetic person" in page
+    table = pd.read_parquet(folder / "records.parquet")
+    assert table["person"].nunique() == 10 and len(table) == len(release.records) > 10
+    assert "one history" in release.card["promise"]["unit_details"]
+    with pytest.raises(ParamsError, match="no histories"):
+        run(runnable(DOCS / "how-to/record-shapes.md"))["release"].records  # noqa: B018
 
 
 @pytest.mark.slow

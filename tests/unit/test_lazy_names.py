@@ -10,7 +10,7 @@ import pytest
 
 PACKAGES = (
     "audits", "data", "embedding", "evaluation", "examples", "generators", "pipeline", "privacy",
-    "redactor", "report", "training",
+    "redactor", "release", "report", "run", "training",
 )  # fmt: skip
 
 

@@ -224,6 +224,36 @@ def test_the_card_names_the_package_of_the_format_of_the_private_file(
     assert (facts.software.get("toy-package") == "1.0") == named
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("crt", "named"),
+    [({"detectors": ["regex", "toy"]}, True), ({"conservative": "toy"}, True), ({}, False)],
+)
+def test_the_card_names_the_package_of_a_detector(
+    install: Install, tmp_path: Path, crt: dict[str, Any], named: bool
+) -> None:
+    install()
+    own = settings(methods={"mosaic": {}, "crt": crt}, privacy__dataset="letters")
+    project = open_project(tmp_path, settings=parse_params(own), schema=LETTERS)
+    facts = release_facts(
+        project.settings,
+        LETTERS,
+        ReleaseContents(texts={}, donated=0, engine=None),
+        ledger=project.ledger(),
+        ledger_ids=[],
+        plan=project.plan,
+    )
+    assert ("toy-package 1.0" in facts.other_packages) == named
+    assert (facts.software.get("toy-package") == "1.0") == named
+
+
+def test_a_new_version_of_a_detector_makes_its_training_stale(install: Install) -> None:
+    install()
+    for crt, expected in (({"detectors": ["toy"]}, ("toy-package 1.0",)), ({}, None)):
+        found = parse_params({"methods": {"crt": crt}}).output_settings()["by_method"]["crt"]
+        assert found.get("packages") == expected
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [

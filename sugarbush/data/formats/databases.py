@@ -160,7 +160,7 @@ def _query(_: Connection, database: Database, reading: Reading) -> Any:
     query = (reading.options.table or "").strip().removesuffix(";")
     if ";" in query:
         raise InputError(
-            f"{database}: expected one SELECT without `;` (setting {reading.table_setting})"
+            f"{database}: expected one SELECT without `;` (setting {reading.option('table')})"
         )
     escaped = _PARAMETER.sub(r"\\:", query)
     return sa.text(f"({escaped}\n) AS records")  # the query may end with a comment
@@ -183,15 +183,15 @@ def _require_row_wise(
         raise InputError(
             f"{database}: {where} has {error}, so its rows depend on the time of the query, and "
             "each day would be charged again. Write the date itself, such as DATE '2026-01-31', in "
-            f"{reading.table_setting}. If you know that no row depends on others, you may set "
+            f"{reading.option('table')}. If you know that no row depends on others, you may set "
             f"{ROWS_SETTING}: false; the release card will say so"
         ) from None
     except NotRowWiseError as error:
         raise InputError(
             f"{database}: {where} has {error}, so its rows may depend on other rows: one more row "
             "could replace or change others, and the guarantee would not hold. Name a table in "
-            f"{reading.table_setting}, or write SELECT columns FROM table WHERE a condition on the "
-            "row's own columns. If you know that no row depends on others, set "
+            f"{reading.option('table')}, or write SELECT columns FROM table WHERE a condition on "
+            "the row's own columns. If you know that no row depends on others, set "
             f"{ROWS_SETTING}: false; the release card will say so"
         ) from None
 
@@ -264,7 +264,7 @@ def _table(connection: Connection, database: Database, reading: Reading) -> Any:
         for own_name, own_schema in ((table, None), (name, schema or None)):
             if inspector.has_table(own_name, own_schema):
                 return sa.table(own_name, schema=own_schema)
-        raise InputError(f"{database}: has no table '{table}' (setting {reading.table_setting})")
+        raise InputError(f"{database}: has no table '{table}' (setting {reading.option('table')})")
     fitting = []
     with warnings.catch_warnings():  # SQLAlchemy warns of types that it does not know
         warnings.simplefilter("ignore")
@@ -277,12 +277,12 @@ def _table(connection: Connection, database: Database, reading: Reading) -> Any:
         names = ", ".join(f"'{column}'" for column in required)
         raise InputError(
             f"{database}: no table has the columns {names}. Check the names, or name a table of "
-            f"another schema in {reading.table_setting} (setting {setting})"
+            f"another schema in {reading.option('table')} (setting {setting})"
         )
     if len(fitting) > 1:
         raise InputError(
             f"{database}: {len(fitting)} tables have the columns. Name one of them in "
-            f"{reading.table_setting} (setting {setting})"
+            f"{reading.option('table')} (setting {setting})"
         )
     return fitting[0]
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, ClassVar
 
+from sugarbush.data.formats.header_rows import Cells, header_row, names_row
 from sugarbush.data.formats.interface import Format
 from sugarbush.data.formats.rows import (
     BATCH_ROWS,
@@ -44,10 +45,14 @@ class Workbook(Format[File]):
         """Return the header of the sheet that `rows` reads."""
         with _workbook(path, reading.setting) as workbook:
             sheet = _sheet(path, workbook, reading)
-            return [name for name in _header(sheet) if name]
+            return [name for name in _header(sheet, reading, path)[0] if name]
+
+    def first_rows(self, path: File, reading: Reading, most: int) -> Sequence[Cells]:
+        with _workbook(path, reading.setting) as workbook:
+            return _first_rows(_sheet(path, workbook, reading, within=most), most)
 
     def rows(self, path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
-        """Yield the rows of one sheet. The header is row 1, and empty rows count.
+        """Yield the rows of one sheet. Header rows and empty rows count.
 
         The sheet is the one in `prepare.table`. Without this setting, it is the only visible sheet
         with the required columns.
@@ -55,15 +60,15 @@ class Workbook(Format[File]):
         setting, wanted = reading.setting, reading.wanted
         with _workbook(path, setting) as workbook:
             sheet = _sheet(path, workbook, reading)
-            header = _header(sheet)
+            header, at = _header(sheet, reading, path)
             require_columns(path, wanted, header)
             if any(header.count(name) > 1 for name in wanted):
-                raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
+                raise InputError(f"{path}, row {at + 1}: names a column twice (setting {setting})")
             for number, cells in enumerate(_cells(sheet), start=1):
                 if number > _MOST_ROWS:
                     raise ValueError("the number of a row is too large")
                 values = list(map(_value, cells))
-                if number == 1 or all(value is None for value in values):
+                if number <= reading.header_rows or all(value is None for value in values):
                     continue
                 values += [None] * (len(header) - len(values))
                 fields = {name: value for name, value in zip(header, values, strict=False) if name}
@@ -100,34 +105,57 @@ def _workbook(path: File, setting: str) -> Iterator[Any]:
             ) from None
 
 
-def _sheet(path: File, workbook: Any, reading: Reading) -> Any:
+def _sheet(path: File, workbook: Any, reading: Reading, *, within: int | None = None) -> Any:
+    """Return the sheet of the settings, or the only one with the required columns in a header row.
+    Without such a sheet, it is the only one with the columns in its first `within` rows."""
     required, setting = reading.wanted, reading.setting
     if (table := reading.options.table) is not None:
         named = [sheet for sheet in workbook.worksheets if sheet.title == table]
         if not named:
-            raise InputError(f"{path}: has no sheet '{table}' (setting {reading.table_setting})")
+            raise InputError(f"{path}: has no sheet '{table}' (setting {reading.option('table')})")
         return named[0]
     visible = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
     if len(visible) == 1:
         return visible[0]
-    fitting = [sheet for sheet in visible if set(required) <= set(_header(sheet))]
+    fitting = [sheet for sheet in visible if set(required) <= set(_header(sheet, reading)[0])]
+    if not fitting and within is not None:
+        fitting = [
+            sheet
+            for sheet in visible
+            if any(set(required) <= set(_names(row)) for row in _first_rows(sheet, within))
+        ]
     if not fitting:
         columns = ", ".join(f"'{column}'" for column in required)
         raise InputError(
-            f"{path}: none of {len(visible)} sheets has the columns {columns} in row 1 "
-            f"(setting {setting})"
+            f"{path}: none of {len(visible)} sheets has the columns {columns} in "
+            f"{_places(reading.header_rows)} (setting {setting})"
         )
     if len(fitting) > 1:
         raise InputError(
             f"{path}: {len(fitting)} sheets have the columns. Name one of them in "
-            f"{reading.table_setting} (setting {setting})"
+            f"{reading.option('table')} (setting {setting})"
         )
     return fitting[0]
 
 
-def _header(sheet: Any) -> list[str]:
-    first = next(_cells(sheet), ())
-    return ["" if (value := _value(cell)) is None else str(value) for cell in first]
+def _places(header_rows: int) -> str:
+    return "row 1" if header_rows == 1 else f"rows 1 to {header_rows}"
+
+
+def _header(sheet: Any, reading: Reading, path: File | None = None) -> tuple[list[str], int]:
+    """Return the names of the columns, and the index of their row. With `path`, raise InputError if
+    the wanted columns are in different rows."""
+    rows, wanted = _first_rows(sheet, reading.header_rows), reading.wanted
+    at = header_row(path, rows, wanted, reading.setting) if path else names_row(rows, wanted)
+    return _names(rows[at]) if rows else [], at
+
+
+def _names(cells: Cells) -> list[str]:
+    return ["" if cell is None else str(cell) for cell in cells]
+
+
+def _first_rows(sheet: Any, most: int) -> list[Cells]:
+    return [list(map(_value, cells)) for cells in islice(_cells(sheet), most)]
 
 
 def _cells(sheet: Any) -> Iterator[Sequence[Any]]:

@@ -13,8 +13,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
+from sugarbush.data.formats.header_rows import Cells
 from sugarbush.data.formats.names import scheme_of, suffix_of, suffixes
-from sugarbush.data.formats.rows import WHOLE, Reading, Row, Scan, Span, require_columns
+from sugarbush.data.formats.rows import (
+    WHOLE,
+    Reading,
+    RecordList,
+    Row,
+    Scan,
+    Span,
+    require_columns,
+)
 from sugarbush.data.formats.text_files import can_be_divided, lines_of, shown_encoding
 from sugarbush.data.remote import Database, File, RemotePath, Source
 from sugarbush.errors import InputError, ParamsError
@@ -24,6 +33,10 @@ from sugarbush.registry import FORMATS, load_plugin, package_of
 _PLAIN_TEXTS = (
     '. Write plain texts as JSON lines, such as {"text": "My lamp is broken."}. In Python: '
     'pandas.DataFrame({"text": texts}).to_json("texts.jsonl", orient="records", lines=True)'
+)
+_PLUG_INS = (
+    ". Save the file in one of these formats. Plug-ins read others: docs/how-to/add-a-format.md "
+    "has examples, such as .eml, .vtt and .srt"
 )
 S = TypeVar("S", bound=Source)
 
@@ -40,7 +53,7 @@ class Format(ABC, Generic[S]):
     """Whether each record names its own fields. Then the reader checks that some record has each
     wanted column. Otherwise `rows` checks it with `require_columns`."""
     header_is_row_1: ClassVar[bool] = False
-    """Whether the first record is row 2, as in a spreadsheet."""
+    """Whether the rows above the first record count, as in a spreadsheet: it is row 2."""
     is_text: ClassVar[bool] = False
     """Whether a file may be compressed, and has an encoding."""
     has_conversations: ClassVar[bool] = True
@@ -57,6 +70,14 @@ class Format(ABC, Generic[S]):
 
         Raises InputError that names source, row and `reading.setting`.
         """
+
+    def first_rows(self, source: S, reading: Reading, most: int) -> Sequence[Cells]:
+        """Return the cells of the first rows, header rows too, or nothing for records with keys."""
+        return ()
+
+    def record_lists(self, source: S, reading: Reading) -> Sequence[RecordList]:
+        """Return the lists of objects in a source that is one object."""
+        return ()
 
     def require_packages(self, name: str) -> None:
         """Raise ParamsError if a package that reads the source `name` is missing. Nothing is
@@ -145,7 +166,7 @@ def format_of(source: Source, setting: str) -> Format[Any]:
     """Return the format of a source. Raises InputError that lists the formats."""
     if (form := find_format(source.name)) is not None:
         return form
-    advice = _PLAIN_TEXTS if source.name.lower().endswith(".txt") else ""
+    advice = _PLAIN_TEXTS if source.name.lower().endswith(".txt") else _PLUG_INS
     raise InputError(f"{source}: expected {_known()} (setting {setting}){advice}")
 
 

@@ -23,15 +23,37 @@ class Row(NamedTuple):
     problem: str = ""
 
 
+class RecordList(NamedTuple):
+    """A list of objects inside a file: its dotted path, and the names in its first object."""
+
+    path: str
+    names: tuple[str, ...]
+
+
+class ThreadColumns(NamedTuple):
+    """The columns of rows that are messages: of the thread, the speaker and the text. Without
+    `time`, the order of the rows is that of the messages. With `user`, a thread has one user."""
+
+    thread: str
+    speaker: str
+    text: str
+    time: str | None = None
+    user: str | None = None
+
+
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source, as `prepare.encoding` and `prepare.table` say.
+    """How to read a source, as the settings of `prepare` with these names say.
+
+    `table` is a sheet, a table of a database, or the path of the list of records in a JSON file.
 
     With `rows_are_independent`, the user declares that no row depends on other rows.
     """
 
     encoding: str | None = None
     table: str | None = None
+    header_rows: int | None = None
+    thread: ThreadColumns | None = None
     rows_are_independent: bool = False
 
 
@@ -78,9 +100,20 @@ class Reading:
     options: ReadOptions = NO_OPTIONS
 
     @property
-    def table_setting(self) -> str:
-        """The setting or the option of `init` that names a sheet or a table."""
-        return "--table" if self.setting == "--from" else "prepare.table"
+    def header_rows(self) -> int:
+        """The number of rows above the first record."""
+        return self.options.header_rows or 1
+
+    @property
+    def records_option(self) -> str:
+        """The setting or the option of `init` that names the list of records in a JSON file."""
+        return "--records" if self.setting == "--from" else "prepare.table"
+
+    def option(self, name: str) -> str:
+        """The setting or the option of `init` with this name, such as `table`."""
+        if self.setting == "--from":
+            return "--" + name.replace("_", "-")
+        return f"prepare.{name}"
 
 
 def require_columns(

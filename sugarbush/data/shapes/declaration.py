@@ -12,6 +12,7 @@
         roles: [customer, agent]
         first: customer                  # optional: who begins
         alternate: true                  # optional: two turns in a row have different roles
+        other_turns: drop                # optional: or join, or one of roles; default: refuse
         max_turns: 12
         turns: [4, 6, 9]                 # optional: quantiles of the requested numbers of turns
         words_per_turn: [8, 15, 30]      # optional
@@ -19,6 +20,17 @@
     text:
       json_schema: ticket.schema.json    # a file beside the schema
       column: record                     # optional: without it, each property is a column
+
+    text:
+      history:                         # the rows of a person become one record
+        person: customer               # prepare.user_column
+        by: opened_on                  # the order of the records
+        column: text
+        type: date                     # or datetime, integer
+        label: ticket                  # what a record is called in texts
+        most: 10                       # the earliest records that are used
+        records: [1, 2, 4]             # optional: quantiles of the requested numbers of records
+        words_per_record: [8, 15, 30]  # optional
 
 All names of columns, roles and properties are public, and so are the numbers.
 """
@@ -30,17 +42,35 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
+from sugarbush.data.quantities import Kind
 from sugarbush.data.shapes.conversation import (
     ROLES,
     TURNS,
     WORDS_PER_TURN,
     ChatFormat,
     Conversation,
+    OtherTurns,
     distinct_roles,
 )
 from sugarbush.data.shapes.fields import Fields
+from sugarbush.data.shapes.history import (
+    COUNT,
+    DAYS,
+    PERSON,
+    RECORD,
+    WORDS_PER_RECORD,
+    History,
+)
 from sugarbush.data.shapes.interface import WORDS_OF, Shape
 from sugarbush.data.shapes.json_record import JsonRecord
 from sugarbush.data.shapes.json_schema import check_json_schema, read_json_schema
@@ -73,6 +103,11 @@ class ConversationForm(BaseModel):
     """Whether two turns in a row have different roles."""
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     """The largest number of turns; a longer conversation is a bad row."""
+    other_turns: str = OtherTurns.REFUSE.value
+    """What happens to a turn that is not one of `roles` and a text. refuse: the conversation is a
+    bad row; drop: it is left out; join: its text is joined to the next turn; one of `roles`: it has
+    this role. All except refuse also drop further keys of a turn, parts without a text, and turns
+    without a text."""
     turns: tuple[_Count, ...] = ()
     """Quantiles of the numbers of turns that prompts request; empty: any number."""
     words_per_turn: tuple[_Count, ...] = ()
@@ -93,6 +128,13 @@ class ConversationForm(BaseModel):
             )
         return given
 
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if self.other_turns == OtherTurns.REFUSE:
+            del fields["other_turns"]  # keys of results that were drawn before this setting
+        return fields
+
     @model_validator(mode="after")
     def _roles_are_known(self) -> ConversationForm:
         if max(self.turns, default=0) > self.max_turns:
@@ -103,6 +145,11 @@ class ConversationForm(BaseModel):
             raise ValueError("roles repeats a name; case and underscores do not count")
         if self.first is not None and self.first not in self.all_roles:
             raise ValueError("first is none of roles")
+        policies = [*OtherTurns, *self.all_roles]
+        if self.other_turns not in policies:
+            raise ValueError(f"other_turns: expected {', '.join(OtherTurns)}, or one of roles")
+        if self.format == ChatFormat.PREFIXES and self.other_turns != OtherTurns.REFUSE:
+            raise ValueError("other_turns: needs a list of turns, and not format: prefixes")
         return self
 
     @property
@@ -112,8 +159,47 @@ class ConversationForm(BaseModel):
         )
 
 
+class HistoryForm(BaseModel):
+    """The rows of a person, which are one record."""
+
+    model_config = _STRICT
+
+    person: _Column
+    """The column with the person: `prepare.user_column`."""
+    by: _Column
+    """The column with the order of a person's records."""
+    column: _Column = TEXT
+    """The column with the text of a record."""
+    type: Kind = Kind.DATE
+    """What `by` contains: date, datetime or integer. An integer gives no gaps."""
+    format: str | None = None
+    """How `by` writes a date, such as "%d/%m/%Y"; null: as 2024-01-31."""
+    label: _Name = "record"
+    """What a record is called in texts, such as ticket or visit."""
+    most: Annotated[int, Field(ge=1, le=1000)] = 10
+    """The earliest records of a person that are used."""
+    records: tuple[_Count, ...] = ()
+    """Quantiles of the numbers of records that prompts request; empty: any number."""
+    words_per_record: tuple[_Count, ...] = ()
+    """Quantiles of the words of a record that prompts request; empty: any number."""
+
+    @model_validator(mode="after")
+    def _columns_differ(self) -> HistoryForm:
+        if len({self.person, self.by, self.column}) < 3:
+            raise ValueError("person, by and column must be different columns")
+        if self.type is Kind.NUMBER:
+            raise ValueError("type must be date, datetime or integer")
+        if self.format is not None and not self.type.is_time:
+            raise ValueError("format needs type: date or datetime")
+        if taken := {self.by, self.column} & {PERSON, RECORD, DAYS}:
+            raise ValueError(f"a released record has another column {min(taken)}. Rename yours")
+        if max(self.records, default=0) > self.most:
+            raise ValueError("records has a number above most")
+        return self
+
+
 class TextForm(BaseModel):
-    """The declaration of one shape: `fields`, `conversation` or `json_schema`.
+    """The declaration of one shape: `fields`, `conversation`, `json_schema` or `history`.
 
     >>> TextForm(fields=["subject", "body"]).shape.description
     'text fields subject, body'
@@ -131,6 +217,7 @@ class TextForm(BaseModel):
     """A JSON Schema, or the path of its file."""
     column: _Column | None = None
     """The column with JSON records; null: each property is a column."""
+    history: HistoryForm | None = None
     words: dict[str, _Words] = {}
     """Quantiles of the words that prompts request for a field or a property of `json_schema`."""
 
@@ -148,26 +235,28 @@ class TextForm(BaseModel):
 
     @model_validator(mode="after")
     def _one_shape(self) -> TextForm:
-        forms = (bool(self.fields), self.conversation is not None, self.json_schema is not None)
-        if sum(forms) != 1:
-            raise ValueError("needs exactly one of fields, conversation, json_schema")
+        others = (self.conversation, self.json_schema, self.history)
+        if bool(self.fields) + sum(form is not None for form in others) != 1:
+            raise ValueError("needs exactly one of fields, conversation, json_schema, history")
         if self.column is not None and self.json_schema is None:
             raise ValueError("column belongs to json_schema")
         if self.fields and not distinct_roles(self.fields):
             raise ValueError("fields repeats a name; case and underscores do not count")
         if not set(self.optional) <= set(self.fields):
             raise ValueError("optional names a column that is not in fields")
-        if self.words and (self.conversation is not None):
-            raise ValueError("words belongs to fields and json_schema; see words_per_turn")
+        if self.words and self._numbers is not None:
+            *_, key = self._numbers
+            raise ValueError(f"words belongs to fields and json_schema; see {key}")
         if strange := sorted(set(self.words) - set(self.shape.sections)):
             raise ValueError(f"words names {strange[0]}, which is no section with free text")
         return self
 
     @property
     def kind(self) -> str:
-        """The key of the shape: fields, conversation or json_schema."""
-        if self.conversation is not None:
-            return "conversation"
+        """The key of the shape: fields, conversation, json_schema or history."""
+        for key in ("conversation", "history"):
+            if getattr(self, key) is not None:
+                return key
         return "fields" if self.fields else "json_schema"
 
     @cached_property
@@ -182,19 +271,40 @@ class TextForm(BaseModel):
                 first=form.first,
                 alternate=form.alternate,
                 max_turns=form.max_turns,
-                requested={
-                    name: numbers
-                    for name, numbers in (
-                        (TURNS, form.turns),
-                        (WORDS_PER_TURN, form.words_per_turn),
-                    )
-                    if numbers
-                },
+                other_turns=form.other_turns,
+                requested=_requested(form, self._numbers),
+            )
+        if self.history is not None:
+            own = self.history
+            return History(
+                person=own.person,
+                by=own.by,
+                column=own.column,
+                label=own.label,
+                kind=own.type,
+                format=own.format,
+                most=own.most,
+                requested=_requested(own, self._numbers),
             )
         requested = {WORDS_OF + name: numbers for name, numbers in self.words.items()}
         if self.json_schema is not None:
             return JsonRecord(self.json_schema, column=self.column, requested=requested)
         return Fields(self.fields, optional=self.optional, requested=requested)
+
+    @property
+    def _numbers(self) -> Mapping[str, str] | None:
+        """The keys of the requested numbers of a conversation or a history, with their measures."""
+        if self.conversation is not None:
+            return {"turns": TURNS, "words_per_turn": WORDS_PER_TURN}
+        if self.history is not None:
+            return {"records": COUNT, "words_per_record": WORDS_PER_RECORD}
+        return None
+
+    @model_serializer(mode="wrap")
+    def _without_no_history(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out `history` of other shapes, so that their cache keys do not change."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name != "history" or value}
 
     @property
     def without_lengths(self) -> TextForm:
@@ -204,14 +314,18 @@ class TextForm(BaseModel):
     def with_lengths(self, requested: Mapping[str, tuple[int, ...]]) -> TextForm:
         """Return the declaration with numbers to request for some of `shape.measures`."""
         fields = self.model_dump()  # a copy would share the shape
-        if self.conversation is not None:
-            numbers = {"turns": TURNS, "words_per_turn": WORDS_PER_TURN}
-            fields["conversation"] |= {
-                key: requested.get(name, ()) for key, name in numbers.items()
+        if self._numbers is not None:
+            fields[self.kind] |= {
+                key: requested.get(name, ()) for key, name in self._numbers.items()
             }
         else:
             fields["words"] = {name.removeprefix(WORDS_OF): n for name, n in requested.items()}
         return TextForm.model_validate(fields)
+
+
+def _requested(form: BaseModel, numbers: Mapping[str, str] | None) -> dict[str, tuple[int, ...]]:
+    """Return the requested numbers of a form by measure, without empty ones."""
+    return {name: own for key, name in (numbers or {}).items() if (own := getattr(form, key))}
 
 
 def refuse_taken_names(
@@ -226,6 +340,8 @@ def refuse_taken_names(
     are the other columns of a release.
     """
     released = set(shape.types)
+    if further := shape.further_columns & set(columns_of_attributes):
+        raise ValueError(f"attribute '{min(further)}' has the name of a released column. Rename it")
     names = {name for name in released if name.startswith(prefixes)} | (released & set(taken))
     if names := names - {TEXT}:
         raise ValueError(

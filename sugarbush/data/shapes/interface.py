@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.lengths import length_at
@@ -12,6 +12,8 @@ from sugarbush.randomness import public_rng
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sugarbush.data.formats.rows import Row
 
 Span = tuple[int, int]
 Lengths = tuple[tuple[str, int], ...]  # names of `Shape.measures` with numbers
@@ -77,9 +79,22 @@ class Shape(ABC):
         """The columns with free text. No attribute may have the name of one of them."""
         return frozenset(self.columns)
 
+    @property
+    def groups_rows(self) -> bool:
+        """Whether several rows of a file are one record."""
+        return False
+
+    def grouped(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield a row for each record."""
+        return iter(rows)
+
     @abstractmethod
     def text_of(self, fields: Mapping[str, Any]) -> str:
         """Return the canonical text of a row. Raises ShapeError."""
+
+    def omitted(self, fields: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return what `text_of` leaves out of a row by a declared policy, with its number."""
+        return {}
 
     @abstractmethod
     def parse(self, text: str) -> dict[str, Any]:
@@ -109,6 +124,21 @@ class Shape(ABC):
         return False
 
     @property
+    def computed_columns(self) -> tuple[str, ...]:
+        """The columns that joining rows to a record adds."""
+        return ()
+
+    @property
+    def further_columns(self) -> frozenset[str]:
+        """The columns that a release has beside those of `types` and the attributes."""
+        return frozenset()
+
+    def is_computed(self, column: str) -> bool:
+        """Return whether no file needs a column of an attribute, because a record gives its
+        value."""
+        return self.is_inside(column)
+
+    @property
     @abstractmethod
     def sections(self) -> tuple[str, ...]:
         """The public names of the sections with free text: fields, roles, or properties."""
@@ -133,6 +163,11 @@ class Shape(ABC):
         """Return whether a canonical text contradicts itself."""
         return False
 
+    def embedded(self, text: str) -> tuple[str, ...]:
+        """Return the texts that an encoder reads for a canonical text, a function of this text
+        alone. The vector of the text is their mean."""
+        return (text,)
+
     @property
     def measures(self) -> tuple[str, ...]:
         """The public names of the lengths that describe a text of this shape."""
@@ -147,6 +182,15 @@ class Shape(ABC):
     def requested(self) -> Mapping[str, tuple[int, ...]]:
         """The public quantiles of the lengths that prompts request, for some of `measures`."""
         return {}
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """The largest number that a text may have, for some of `measures`."""
+        return {}
+
+    def lengths_for(self, drawn: Lengths, values: Mapping[str, float]) -> Lengths:
+        """Return drawn lengths as they fit the requested numbers of attributes, by column."""
+        return drawn
 
     def draw_lengths(self, seed: int) -> Lengths:
         """Draw a length of each measure from the requested numbers, with public randomness."""

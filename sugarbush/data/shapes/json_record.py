@@ -18,6 +18,7 @@ from sugarbush.data.shapes.json_schema import (
     resolved,
     type_of,
 )
+from sugarbush.json_lines import load_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -284,20 +285,9 @@ class JsonRecord(Shape):
 def _loaded(text: str, what: str) -> Any:
     """Parse JSON. NaN, infinities and repeated keys are no JSON. Raises ShapeError."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
+        return load_json(text)
     except (ValueError, RecursionError):
         raise ShapeError(f"{what} is not JSON") from None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        raise ValueError("a key is repeated")
-    return record
 
 
 def _below(fields: Mapping[str, Any], name: str) -> dict[str, Any] | None:

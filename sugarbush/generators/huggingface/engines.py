@@ -1,19 +1,21 @@
 """Chooses the program that runs a local model.
 
-OpenVINO GenAI runs a GGUF file on a CPU, faster than transformers (docs/log/speed.md). transformers
-runs folders, models on a GPU, GGUF files that OpenVINO cannot read, and every model with steering
-vectors.
+OpenVINO GenAI runs a GGUF file and a folder of safetensors on a CPU, faster than transformers
+(docs/log/speed.md). transformers runs models on a GPU, models that OpenVINO cannot read, and every
+model with steering vectors.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from sugarbush.errors import ParamsError
 from sugarbush.extras import require_extra
 from sugarbush.generators.huggingface import openvino_engine
 from sugarbush.generators.huggingface.batch import TransformersWriter
+from sugarbush.generators.huggingface.folder_weights import unreadable_folder
 from sugarbush.generators.huggingface.gguf_weights import unreadable
-from sugarbush.generators.huggingface.model import CANNOT_LOAD, device_of, load_model
+from sugarbush.generators.huggingface.model import CANNOT_LOAD, ask_hub, device_of, load_model
 from sugarbush.generators.huggingface.model_settings import LocalModelSettings, is_gguf
 from sugarbush.generators.huggingface.openvino_engine import OpenVINOWriter, load_engine
 from sugarbush.generators.huggingface.steering import Steering
@@ -35,7 +37,7 @@ def engine_name(params: LocalModelSettings) -> str:
 
 
 def slow_reason(params: LocalModelSettings) -> str | None:
-    """Return why a GGUF file is slow on this CPU, for the operator, or None."""
+    """Return why a model is slow on this CPU, for the operator, or None."""
     problem = _engine_problem(params)
     if not problem:
         return None
@@ -46,15 +48,23 @@ def slow_reason(params: LocalModelSettings) -> str | None:
 
 
 def _engine_problem(params: LocalModelSettings) -> str | None:
-    """Return why OpenVINO cannot run a GGUF file on a CPU; empty if it can.
+    """Return why OpenVINO cannot run a model on a CPU; empty if it can.
 
-    The result is None for another model, for another device, and for a file that no program reads.
-    Raises ParamsError if a package is missing.
+    The result is None for another device, and for a model that no program reads. Raises ParamsError
+    if a package that a GGUF file needs is missing.
     """
-    if not is_gguf(params.model) or device_of(params.device).type != "cpu":
+    if device_of(params.device).type != "cpu":
         return None
-    require_extra("gguf")
     try:
-        return unreadable(Path(params.model))
+        require_extra("gguf")
+    except ParamsError:
+        if is_gguf(params.model):
+            raise
+        return "it needs the extra gguf. In a clone: pip install '.[gguf]'"
+    try:
+        if is_gguf(params.model):
+            return unreadable(Path(params.model))
+        ask_hub(params.model)
+        return unreadable_folder(params.model)
     except CANNOT_LOAD:
         return None

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from transformers.integrations.gguf import GgufHeader, read_gguf_metadata
 
-ARCHITECTURES: Final = ("llama", "qwen2", "qwen3")
+from sugarbush.generators.huggingface.folder_weights import ARCHITECTURES
+
 # Settings of an architecture, and a tensor, that OpenVINO ignores
 _IGNORED = ("rope.scaling.factor", "rope.scaling.type", "attention.sliding_window", "expert_count")
 _ROPE_FACTORS = "rope_freqs.weight"

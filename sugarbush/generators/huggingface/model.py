@@ -1,7 +1,7 @@
 """Loads a causal language model on this machine, through transformers.
 
 Code in a model's folder never runs. The model's default sampling settings have no effect.
-`openvino_engine.py` loads a GGUF file for a CPU.
+`openvino_engine.py` loads a model for a CPU.
 """
 
 from __future__ import annotations
@@ -130,8 +130,7 @@ def with_form(local: M, params: LocalModelSettings) -> M:
 def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     try:
         folder, gguf = _split_gguf(name)
-        if not Path(folder).exists():
-            _ask_hub(folder)
+        ask_hub(folder)
         tokenizer = load_tokenizer(folder, gguf)
         model: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -143,13 +142,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
         )
     except CANNOT_LOAD as error:
         raise ParamsError(cannot_load(name, error)) from None
-    # If a folder has no tokenizer, transformers returns a tokenizer with an empty vocabulary.
-    token_ids = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
-    if not token_ids or max(token_ids) >= model.get_input_embeddings().num_embeddings:
-        raise ParamsError(
-            f"generator.huggingface.model='{name}' has no tokenizer that fits its weights. Add the "
-            "model's tokenizer to its folder, or use another model"
-        )
+    check_vocabulary(name, tokenizer, model.get_input_embeddings().num_embeddings)
     context_tokens = _context_of(model, tokenizer)
     # an infinite limit, because this package shortens prompts itself
     tokenizer.model_max_length = sys.maxsize
@@ -183,12 +176,25 @@ def load_tokenizer(folder: str, gguf: str | None) -> Any:
     return PreTrainedTokenizerFast(name_or_path=folder, gguf_file=gguf)  # type: ignore[no-untyped-call]
 
 
-def _ask_hub(name: str) -> None:
-    """Download the description of a model, or find it on this machine.
+def check_vocabulary(name: str, tokenizer: Any, size: int) -> None:
+    """Raise ParamsError if a tokenizer has no words, or tokens that a model lacks."""
+    # If a folder has no tokenizer, transformers returns a tokenizer with an empty vocabulary.
+    token_ids = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
+    if not token_ids or max(token_ids) >= size:
+        raise ParamsError(
+            f"generator.huggingface.model='{name}' has no tokenizer that fits its weights. Add the "
+            "model's tokenizer to its folder, or use another model"
+        )
+
+
+def ask_hub(name: str) -> None:
+    """Download the description of a model, or find it on this machine. A path is not asked for.
 
     Raises an error of the hub after one round of retries. The hub's own lines about each retry are
     not shown, because the final message says what to do.
     """
+    if Path(name).exists():
+        return
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)

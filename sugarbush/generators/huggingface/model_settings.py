@@ -16,8 +16,8 @@ def is_gguf(model: str) -> bool:
 
 
 class LocalModelSettings(Section):
-    """A causal language model on this machine. OpenVINO GenAI runs a GGUF file on a CPU, and
-    transformers runs all other models."""
+    """A causal language model on this machine. On a CPU with the extra gguf, OpenVINO GenAI runs it
+    if it can; transformers runs all other models."""
 
     top_p: ClassVar[float] = 0.95
     """Sample from the most likely tokens with this total probability."""

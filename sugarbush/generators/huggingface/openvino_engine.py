@@ -1,4 +1,4 @@
-"""Writes texts by a model in a GGUF file on a CPU, through OpenVINO GenAI.
+"""Writes texts by a model on a CPU, through OpenVINO GenAI.
 
 The engine batches prompts continuously: a text that ends leaves the batch, and the next prompt
 enters. A beginning that prompts share is computed once. The engine gets token ids, so the special
@@ -7,12 +7,13 @@ in memory. The telemetry of OpenVINO is off (docs/decisions/local-engine.md).
 
 The numbers are float32, and so are the keys and values. With 8-bit keys and values, which are the
 engine's default, the other texts of a batch changed one text in ten. Weights are 16-bit numbers
-(`gguf_weights.py`).
+(`gguf_weights.py`, `folder_weights.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 import threading
 from collections import deque
@@ -27,22 +28,25 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from transformers import PretrainedConfig
 from transformers.integrations.gguf import read_gguf_metadata
 
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.huggingface.batch import completion, has_separator
+from sugarbush.generators.huggingface.folder_weights import local_folder, write_folder
 from sugarbush.generators.huggingface.gguf_weights import write_readable
 from sugarbush.generators.huggingface.model import (
     CANNOT_LOAD,
     TextModel,
     cannot_load,
+    check_vocabulary,
     first_line,
     load_tokenizer,
     try_template,
     with_form,
 )
-from sugarbush.generators.huggingface.model_settings import LocalModelSettings
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings, is_gguf
 from sugarbush.generators.huggingface.writer import Prompt
 from sugarbush.generators.shared_prefixes import shared_prefixes
 from sugarbush.progress import working
@@ -80,29 +84,80 @@ def load_engine(params: LocalModelSettings) -> EngineModel:
 
 @lru_cache(maxsize=1)
 def _load(name: str, dtype: str, threads: int) -> EngineModel:
-    path = Path(name)
     try:
-        tokenizer = load_tokenizer(str(path.parent), path.name)
-        metadata, _ = read_gguf_metadata(name)
-        pipeline = _pipeline(path, _PRECISIONS[dtype], threads)
-        with path.open("rb") as file:
-            fingerprint = hashlib.file_digest(file, "sha256").hexdigest()
+        with TemporaryDirectory() as folder:
+            read = _read_gguf if is_gguf(name) else _read_folder
+            source = read(name, Path(folder) / "model.gguf")
+            pipeline = _pipeline(Path(folder), _PRECISIONS[dtype], threads)
     except CANNOT_LOAD as error:
         raise ParamsError(cannot_load(name, _last_line(error))) from None
-    ends = (tokenizer.eos_token_id, metadata.get("tokenizer.ggml.eot_token_id"))
     local = EngineModel(
-        tokenizer=tokenizer,
-        context_tokens=int(metadata[f"{metadata['general.architecture']}.context_length"]),
-        end_ids=tuple(dict.fromkeys(end for end in ends if end is not None)),
-        fingerprint=fingerprint,
+        tokenizer=source.tokenizer,
+        context_tokens=source.context_tokens,
+        end_ids=tuple(dict.fromkeys(end for end in source.ends if end is not None)),
+        fingerprint=source.digest,
         dtype="torch.float32" if dtype == "auto" else f"torch.{dtype}",
-        chats=bool(tokenizer.chat_template),
+        chats=bool(source.tokenizer.chat_template),
         engine=engine_name(),
         pipeline=pipeline,
     )
     if local.chats:
         try_template(local, name)
     return local
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """What the engine's copy of a model lacks. `ends` are the end tokens."""
+
+    tokenizer: Any
+    context_tokens: int
+    ends: tuple[int | None, ...]
+    digest: str
+
+
+def _read_gguf(name: str, to: Path) -> _Source:
+    path = Path(name)
+    tokenizer = load_tokenizer(str(path.parent), path.name)
+    metadata, _ = read_gguf_metadata(name)
+    write_readable(path, to)
+    return _Source(
+        tokenizer=tokenizer,
+        context_tokens=int(metadata[f"{metadata['general.architecture']}.context_length"]),
+        ends=(tokenizer.eos_token_id, metadata.get("tokenizer.ggml.eot_token_id")),
+        digest=_digest(path),
+    )
+
+
+def _read_folder(name: str, to: Path) -> _Source:
+    folder = local_folder(name)
+    tokenizer = load_tokenizer(str(folder), None)
+    config = write_folder(folder, to)
+    check_vocabulary(name, tokenizer, config.vocab_size)
+    context_tokens = min(config.max_position_embeddings, tokenizer.model_max_length)
+    # an infinite limit, because this package shortens prompts itself
+    tokenizer.model_max_length = sys.maxsize
+    vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
+    return _Source(
+        tokenizer=tokenizer,
+        context_tokens=int(context_tokens),
+        ends=(*_listed_ends(folder, config), tokenizer.eos_token_id),
+        digest=hashlib.sha256(f"{_digest(to)} {vocabulary}".encode()).hexdigest(),
+    )
+
+
+def _listed_ends(folder: Path, config: PretrainedConfig) -> tuple[int | None, ...]:
+    """Return the end tokens in generation_config.json, or else in config.json."""
+    path = folder / "generation_config.json"
+    listed = config.eos_token_id
+    if path.is_file():
+        listed = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+    return tuple(listed) if isinstance(listed, list) else (listed,)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _imported() -> tuple[Any, Any]:
@@ -115,26 +170,24 @@ def _imported() -> tuple[Any, Any]:
     return openvino, openvino_genai
 
 
-def _pipeline(path: Path, precision: str, threads: int) -> Any:
+def _pipeline(folder: Path, precision: str, threads: int) -> Any:
+    """Load the file `model.gguf` of a folder that has no tokenizer."""
     _, openvino_genai = _imported()
     scheduler = openvino_genai.SchedulerConfig()
     scheduler.enable_prefix_caching = True
     scheduler.cache_size = 0  # as large as the prompts of a batch need
-    with TemporaryDirectory() as folder:
-        readable = Path(folder) / "model.gguf"
-        write_readable(path, readable)
-        return openvino_genai.ContinuousBatchingPipeline(
-            str(readable),
-            # The engine never sees a text. Without its own tokenizer, it loads in half the time.
-            openvino_genai.Tokenizer(folder),
-            scheduler,
-            "CPU",
-            INFERENCE_PRECISION_HINT=precision,
-            KV_CACHE_PRECISION=precision,
-            DYNAMIC_QUANTIZATION_GROUP_SIZE=0,  # else some CPUs round the activations to 8 bits
-            INFERENCE_NUM_THREADS=threads,
-            ENABLE_CPU_PINNING=False,  # two processes would share one core
-        )
+    return openvino_genai.ContinuousBatchingPipeline(
+        str(folder / "model.gguf"),
+        # The engine never sees a text. Without its own tokenizer, it loads in half the time.
+        openvino_genai.Tokenizer(str(folder)),
+        scheduler,
+        "CPU",
+        INFERENCE_PRECISION_HINT=precision,
+        KV_CACHE_PRECISION=precision,
+        DYNAMIC_QUANTIZATION_GROUP_SIZE=0,  # else some CPUs round the activations to 8 bits
+        INFERENCE_NUM_THREADS=threads,
+        ENABLE_CPU_PINNING=False,  # two processes would share one core
+    )
 
 
 def _last_line(error: BaseException) -> BaseException:

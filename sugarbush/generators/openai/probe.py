@@ -175,7 +175,8 @@ async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer
     stated = [extra.get(name) for name in _CONTEXT_FIELDS]
     # llama.cpp's server nests the length. It is that of one slot, as a request sees it.
     stated += [nested.get("n_ctx")] if isinstance(nested, dict) else []
-    lengths = [length for length in stated if isinstance(length, int)]
+    # Servers write 0 or -1 for a length that they do not know.
+    lengths = [length for length in stated if type(length) is int and length > 0]
     return _Offer(names=tuple(m["id"] for m in models), context_tokens=min(lengths, default=None))
 
 

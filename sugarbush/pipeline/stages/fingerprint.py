@@ -11,7 +11,8 @@ Spends   nothing
 
 DVC compares these stamps instead of the files. So DVC sees no hash and no size of a private file.
 If the private files of a later stage are missing, this stage removes their stamp, so that DVC runs
-the later stage again. A forced run gives the corpus a new name, so all results are drawn again.
+the later stage again. A forced run gives the corpus a new name, so all results are drawn again. A
+run that reuses the last release (`pipeline.draws`) does not read the corpus, which keeps its name.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from sugarbush.evaluation.first_look import NAMES as LOOK
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.code import code_digest
+from sugarbush.pipeline.draws import Draws, decide_draws
 from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.plan import requests_of_figures, store_plan
+from sugarbush.pipeline.renewal import states_other_draws
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.release.card_state import has_old_card
 from sugarbush.report.card import CARD_FILE
@@ -42,6 +45,10 @@ from sugarbush.run.records import key_of, private_store, snapshots_of
 from sugarbush.settings import Section
 
 NAME = "fingerprint"
+_KEEPS = {
+    Draws.NONE: "the last release is reused and nothing is charged. Later records are not in it",
+    Draws.REST: "the last run is continued on the records with which it started",
+}
 
 
 def run(project: Project, *, only_look: bool = False) -> None:
@@ -52,6 +59,9 @@ def run(project: Project, *, only_look: bool = False) -> None:
     if not only_look:
         _warn_of_another_project(project)
         _say_if_code_changed(project.base)
+    decision = decide_draws(project)
+    if not (only_look or decision.is_new):
+        print(f"{NAME}: {_KEEPS[decision.draws]}: {decision.reason}", flush=True)
     donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
     public = list(settings.generator.chosen.public_files())
     which: list[Section] = [settings.generator.chosen]
@@ -60,7 +70,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
         which.append(settings.pretrain)
     policy = [named for method in settings.chosen for named in method.facts.files]
     digests = {
-        "corpus": _digest_of_corpus(project),
+        "corpus": _digest_of_corpus(project) if decision.is_new else b"",
         "schema": hashlib.sha256(project.schema.model_dump_json().encode()).digest(),
         "donated": _digest(project, donated, "prepare.donated"),
         "pool": _digest(project, public, "generator.pool.sources") + _selections(which),
@@ -71,7 +81,9 @@ def run(project: Project, *, only_look: bool = False) -> None:
     key = key_of(project)
     for name, digest in digests.items():
         keyed = hmac.digest(key, name.encode() + digest, "sha256").hex()
-        if name in ("corpus", "policy"):
+        if name == "corpus" and not decision.is_new:
+            keyed = str(snapshots_of(project).now(name))
+        elif name in ("corpus", "policy"):
             keyed = (
                 snapshots_of(project).seen(name, digest=keyed)
                 if only_look
@@ -79,11 +91,16 @@ def run(project: Project, *, only_look: bool = False) -> None:
             )
         write_stamp(project.roots.stamps / f"{name}.json", keyed)
     with atomic_file(project.roots.stamps / "settings.json", public=True) as path:
-        path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
+        path.write_text(
+            json.dumps(resolved_settings(project) | decision.to_json(), indent=1, sort_keys=True)
+            + "\n"
+        )
     forget_digests_without_files(project)
     if not only_look and has_old_card(project.roots, settings.privacy, project.ledger()):
         # without a card, DVC writes the report again
         (project.roots.published / CARD_FILE).unlink(missing_ok=True)
+    if not only_look and states_other_draws(project, decision):
+        (project.roots.published / "index.html").unlink(missing_ok=True)  # so is it without a page
 
 
 def _warn_of_another_project(project: Project) -> None:

@@ -13,14 +13,21 @@ Spends   nothing. The id of a record (or its user) alone decides which split get
 
 from __future__ import annotations
 
-from sugarbush.pipeline.stamps import write_private_stamp
+from sugarbush.pipeline.draws import refuse_other_preparation, stored_decision
+from sugarbush.pipeline.stamps import keep_private_stamp, write_private_stamp
 from sugarbush.preparation.corpus import read_corpus
 from sugarbush.run.context import Project
 from sugarbush.run.records import key_of, private_store
 
 
 def run(project: Project) -> None:
-    """Write both splits, the keyed fingerprint of the corpus, and the stamps that DVC sees."""
+    """Write both splits, the keyed fingerprint of the corpus, and the stamps that DVC sees.
+
+    A run that reuses the last release keeps its records. Raises ParamsError if it cannot.
+    """
+    if not stored_decision(project).is_new:
+        _keep(project)
+        return
     store = private_store(project)
     corpus = read_corpus(project, engine=store.engine)
     with store.saving_prepared(key=key_of(project)) as files:
@@ -33,3 +40,13 @@ def run(project: Project) -> None:
     write_private_stamp(
         project, "train_texts", digest=digests.texts, within="corpus", stage="prepare"
     )
+
+
+def _keep(project: Project) -> None:
+    """Write the stamps of the records of the last run again. The data file is not read."""
+    store = private_store(project)
+    if not store.is_prepared:
+        refuse_other_preparation()
+    for name in ("prepare", "train_texts"):
+        if not keep_private_stamp(project, name, within="corpus", stage="prepare"):
+            refuse_other_preparation()

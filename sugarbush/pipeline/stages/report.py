@@ -5,6 +5,7 @@ Reads    data/released/, the schema, the ledger; for the internal page reports/i
 Writes   reports/public/     release_card.json, .md and .html, index.html, metrics.json, plots/,
                              and a copy of each method's texts
          reports/internal/   index.html: computed on real texts, not DP
+         <state>/releases/   what the next report compares with (`release.history`)
 Spends   nothing
 """
 
@@ -29,6 +30,7 @@ from sugarbush.paths import atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.page_data import public_data
+from sugarbush.pipeline.renewal import renewal_of
 from sugarbush.pipeline.stages.measure import releases_of
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.quality.judge import FILE as VERDICTS
@@ -41,12 +43,13 @@ from sugarbush.release.folders import (
     final_folder,
     methods_of_releases,
     read_release,
+    write_records,
 )
 from sugarbush.release.own_charges import own_charges
 from sugarbush.release.store import FolderRun, MethodTexts
 from sugarbush.report.card_files import card_files
 from sugarbush.report.card_values import release_card
-from sugarbush.report.downloads import LINES, PARQUET, downloads_beside, texts_name
+from sugarbush.report.downloads import LINES, PARQUET, RECORDS, downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.json_fields import json_number
 from sugarbush.report.model import (
@@ -208,6 +211,8 @@ def run(project: Project) -> None:
         stage_named(NAME).skip(project.base)
         return
     data = page_data(project)
+    facts = replace(data.release, renewal=renewal_of(project, data.release))
+    data = replace(data, release=facts)
     card = release_card(data.release)
     with atomic_directory(roots.published) as folder:
         for name, content in card_files(card).items():
@@ -223,6 +228,7 @@ def run(project: Project) -> None:
             (folder / texts_name(method.name, LINES)).write_bytes(lines)
             table = typed_table(lines.decode("utf-8"), project.schema)
             table.write(folder / texts_name(method.name, PARQUET))
+            write_records(lines.decode("utf-8"), project.schema, folder, f"{RECORDS}_{method.name}")
         plots = folder / "plots"
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)

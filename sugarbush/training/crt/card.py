@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
@@ -21,13 +22,14 @@ def confidentiality_card(
     delta: float,
     measured: RecallMeasurement | None,
     all_private: bool = True,
+    other_packages: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the card as JSON: the guarantee for a secret, its assumptions and its limits.
 
     `gamma` is the miss rate of the accounting. A measured miss rate is an upper bound.
     `all_private` is False if there is a conservative policy. A conservative policy may declare a
     text with a secret public. So the card then states no guarantee for every secret. `confidence`
-    holds for gamma and delta_2 together.
+    holds for gamma and delta_2 together. `other_packages` have a detector that read the texts.
     """
     delta_2 = 0.0 if all_private or measured is None else measured.delta_2
     average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
@@ -80,8 +82,15 @@ def confidentiality_card(
             "The gamma of each kind holds alone, and not for all kinds at once.",
             "Secrets in the labelled texts: they determine gamma and so the noise. A redactor that "
             "was tuned with them may also reveal them by what it masks in other texts.",
+            *_code_of(other_packages),
         ],
     }
+
+
+def _code_of(packages: Sequence[str]) -> list[str]:
+    return [
+        f"The code of {package}: it read the private texts, as a detector." for package in packages
+    ]
 
 
 def _source(gamma: float, measured: RecallMeasurement | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sugarbush.errors import ParamsError
 from sugarbush.extras import require_extra
-from sugarbush.registry import DETECTORS, load_plugin, plugin_names
+from sugarbush.registry import DETECTORS, load_plugin, package_of, plugin_names
 from sugarbush.training.crt.findings import (
     DESCRIPTION,
     LEARNED,
@@ -47,6 +47,13 @@ def _packages_of(name: str) -> tuple[tuple[str, str], ...]:
     if name == PRESIDIO:
         return (("redaction", "presidio_analyzer"),)
     return (("redaction", "spacy"),) if name.startswith(f"{SPACY}:") else ()
+
+
+def other_packages_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Return name and version of each package of another author that has one of the detectors."""
+    plugins = (LEARNED if _is_trained(name) else name for name in names)
+    packages = (package_of(DETECTORS, name) for name in plugins)
+    return tuple(dict.fromkeys(filter(None, packages)))
 
 
 def require_packages_of(names: Sequence[str]) -> None:
@@ -118,12 +125,16 @@ def _detectors(name: str) -> list[Detector]:
 def _classifier(name: str) -> ClassifierDetector:
     if name in plugin_names(DETECTORS):
         return _plugin(name).open()
-    if (Path(name) / DESCRIPTION).exists():
+    if _is_trained(name):
         require_learned([LEARNED])
         return _plugin(LEARNED).open_folder(Path(name))
     from sugarbush.training.crt.token_classifier import TokenClassifier
 
     return TokenClassifier(name)
+
+
+def _is_trained(name: str) -> bool:
+    return (Path(name) / DESCRIPTION).exists()
 
 
 def _plugin(name: str) -> DetectorPlugin:

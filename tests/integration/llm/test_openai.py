@@ -648,6 +648,15 @@ class TestCheck:
             run.generator().check()
         run.generator(context_tokens=256, max_tokens=64).check()
 
+    @pytest.mark.parametrize("length", [0, -1, True, "8192", None])
+    def test_a_length_that_is_no_number_of_tokens_is_unknown(
+        self, bench: Start, length: object
+    ) -> None:
+        listed = {"data": [{"id": "tiny", "max_model_len": length, "meta": {"n_ctx": length}}]}
+        run = bench(models=Reply(content=json.dumps(listed).encode()))
+        run.generator().check(LONG)
+        assert len(str(run.server.asked[0]["messages"])) > 100  # the call measures the context
+
     def test_tells_of_a_context_that_no_list_states(self, bench: Start) -> None:
         run = bench(behave=of_context(1024))
         with pytest.raises(GeneratorError, match=r"smaller context.*context_tokens=8192"):

@@ -1,7 +1,8 @@
-"""Tests of the `huggingface` provider with OpenVINO GenAI, by a tiny model in a GGUF file."""
+"""Tests of the `huggingface` provider with OpenVINO GenAI, by tiny models."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from array import array
@@ -11,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Weights
+from safetensors.torch import load_file
 from scipy.stats import chisquare
 
 from sugarbush.errors import ParamsError
@@ -41,7 +44,7 @@ from tests.integration.llm.test_huggingface import (
 )
 from tests.integration.llm.test_huggingface import wishes as varied_wishes
 from tests.integration.llm.tiny_gpt2 import END, save_tiny_gpt2, sentences
-from tests.integration.llm.tiny_llama import save_tiny_llama, write_gguf
+from tests.integration.llm.tiny_llama import save_random, save_tiny_llama, write_gguf
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +116,58 @@ def test_the_likeliest_texts_are_those_of_transformers(tmp_path: Path, weights: 
     assert len(set(by_engine)) > 6
 
 
-def test_a_gguf_file_on_a_cpu_writes_usable_texts(plain: Path, chat: Path) -> None:
-    for model in (plain, chat):
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_folder_has_the_likeliest_texts_of_transformers(
+    tmp_path: Path, kind: str, tied: bool
+) -> None:
+    """A wrong order of a head's numbers, or a lost bias, would change all texts."""
+    folder = save_random(tmp_path, kind=kind, tied=tied)
+    params = settings_for(folder, temperature=1e-4)
+    engine = open_writer(params)
+    assert isinstance(engine, OpenVINOWriter)
+    prompts = prompts_of(engine, 12)
+    by_engine = written(engine, prompts)
+    slow = TransformersWriter(load_model(params), params, steering={})
+    assert [prompt.ids for prompt in prompts_of(slow, 12)] == [prompt.ids for prompt in prompts]
+    assert engine.local.context_tokens == slow.local.context_tokens
+    assert engine.local.end_ids == slow.local.end_ids
+    by_transformers = written(slow, prompts)
+    assert sum(a == b for a, b in zip(by_engine, by_transformers, strict=True)) >= 11
+    assert len(set(by_engine)) > 6
+
+
+def test_a_model_of_the_hub_that_is_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = tmp_path / "models--owner--model"
+    save_random(cached / "snapshots" / ("1" * 40))
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("1" * 40)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert isinstance(open_writer(settings_for(Path("owner/model"))), OpenVINOWriter)
+    with pytest.raises(ParamsError, match="the Hugging Face hub did not give it"):
+        open_writer(settings_for(Path("owner/other")))
+
+
+def test_other_weights_or_words_have_other_answers(tmp_path: Path) -> None:
+    """Else a cached answer of another model would be returned."""
+    one, other = save_random(tmp_path / "one"), save_random(tmp_path / "other", seed=2)
+    again = save_random(tmp_path / "again")
+    prints = [open_writer(settings_for(path)).local.fingerprint for path in (one, other, again)]
+    assert prints[0] == prints[2] != prints[1]
+    tokenizer = json.loads((again / "tokenizer.json").read_text())
+    words = tokenizer["model"]["vocab"]
+    first, second = list(words)[100:102]
+    words[first], words[second] = words[second], words[first]
+    (again / "tokenizer.json").write_text(json.dumps(tokenizer))
+    openvino_engine._load.cache_clear()
+    assert open_writer(settings_for(again)).local.fingerprint != prints[0]
+
+
+def test_a_model_writes_usable_texts(plain: Path, chat: Path, folder: Path) -> None:
+    for model in (plain, chat, folder):
         answers = answers_of(model, *wishes(20))
         good = [answer for answer in answers if answer.problem is None]
         assert len(good) >= 17
@@ -254,17 +307,42 @@ def test_transformers_runs_what_the_engine_does_not_read(
         save_tiny_gpt2(tmp_path / "gpt2", chats=False), tmp_path / "tiny-gpt2.gguf"
     )
     scaled = write_gguf(folder, tmp_path / "scaled.gguf", **{"llama.rope.scaling.factor": 2.0})
-    for path, reason in ((gpt2, "gpt2"), (scaled, "rope.scaling.factor")):
+    longer = save_random(
+        tmp_path / "longer",
+        rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0},
+    )
+    biased = save_random(tmp_path / "biased", attention_bias=True)
+    old = save_random(tmp_path / "old")
+    shards = list(old.glob("model*.safetensors"))
+    weights = {name: values for shard in shards for name, values in load_file(shard).items()}
+    torch.save(weights, old / "pytorch_model.bin")
+    for path in (*shards, old / "model.safetensors.index.json"):
+        path.unlink()
+    for path, reason in (
+        (gpt2, "gpt2"),
+        (scaled, "rope.scaling.factor"),
+        (tmp_path / "gpt2", "gpt2"),
+        (longer, "rope_parameters"),
+        (biased, "attention_bias"),
+        (old, "safetensors"),
+    ):
         generator = generator_of(path, tmp_path)
         assert isinstance(generator._open(), TransformersWriter)
         assert reason in said()
         assert "engine" not in settings_for(path).identity()
 
 
-def test_transformers_runs_folders_steering_and_gpus(
+def test_without_the_extra_a_folder_runs_in_transformers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, said: Any, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "openvino_genai", None)
+    assert isinstance(generator_of(folder, tmp_path)._open(), TransformersWriter)
+    assert "pip install '.[gguf]'" in said()
+
+
+def test_transformers_runs_steering_and_gpus(
     folder: Path, plain: Path, monkeypatch: pytest.MonkeyPatch, said: Any, tmp_path: Path
 ) -> None:
-    assert isinstance(generator_of(folder, tmp_path)._open(), TransformersWriter)
     steered = generator_of(plain, tmp_path).with_released(
         steering=Released({1: np.ones(64)}, ("entry-1",))
     )

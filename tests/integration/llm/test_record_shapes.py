@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -153,9 +154,12 @@ def released(
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     data = datasets.load_dataset("published", cache_dir="cache", split="train")
     schema = load_schema(SCHEMA_FILE.relative_to("project"))
+    assert schema.shape is not None
+    if schema.shape.groups_rows:  # a published row is one record of a history
+        return schema, lines, data
     assert len(data) == len(lines) > 5
     for line, row in zip(lines, data, strict=True):  # a release can be read as the input was
-        assert schema.shape is not None and "text" not in line
+        assert "text" not in line
         assert schema.shape.text_of(line) == schema.shape.text_of(row)
     return schema, lines, data
 
@@ -257,6 +261,69 @@ def test_json_records_from_an_endpoint(
         assert set(own) == {"product", "stars", "note"} and own["stars"] <= 5
         assert line["product"] == own["product"]  # read from the record
     assert pa.types.is_integer(data.features.arrow_schema.field("record").type.field("stars").type)
+
+
+def tickets_of(customer: int) -> list[dict[str, Any]]:
+    product, complaint, reply = said(customer)
+    texts = [complaint, reply, f"Still waiting for order {customer}."]
+    return [
+        {
+            "customer": f"c{customer}",
+            "opened_on": f"2024-0{1 + 2 * number}-1{customer % 9}",
+            "message": text,
+            "product": product,
+        }
+        for number, text in enumerate(texts[: 1 + customer % 3])
+    ]
+
+
+def history_answer(number: int, body: Body) -> Reply:
+    """Write as many records as the prompt requests. Their labels have numbers."""
+    prompt = str(body["messages"][0]["content"])
+    asked = re.search(r"Write (\d+) records?", prompt)
+    product = next((p for p in PRODUCTS if f"product: {p}" in prompt), "lamp")
+    fault, end, place = chosen(body, FAULTS, ENDS, ("here", "at home", "in the shop"))
+    order = zlib.crc32(json.dumps(body).encode())
+    first = f"My {product} of order {order} {fault} {place}. {end}."
+    second = f"I see order {order}, we send another {product} by parcel {order % 97}."
+    texts = [first, second, f"Still waiting for order {order}."]
+    kept = texts[: int(asked[1]) if asked else 2]
+    return completion("\n\n".join(f"**Record {n}:** {t}" for n, t in enumerate(kept, start=1)))
+
+
+def test_histories_from_an_endpoint(bench: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = bench(behave=history_answer)
+    for name, customers in (("tickets", range(140)), ("donated", range(500, 530))):
+        rows = [row for customer in customers for row in tickets_of(customer)]
+        as_csv(sorted(rows, key=lambda row: row["message"]), Path(f"{name}.csv"))
+    command(
+        "init", "project", "--from", "tickets.csv", "--text", "message", "--user", "customer",
+        "--history-by", "opened_on", "--donated", "donated.csv",
+    )  # fmt: skip
+    attributes = yaml.safe_load(SCHEMA_FILE.read_text())["attributes"]
+    assert [a.get("column") for a in attributes][:2] == ["records", "gap_days"]
+    attributes[0] |= {"bins": [2, 3], "span": [1, 3]}
+    openai = {
+        "base_url": run.server.base_url, "model": MODEL, "max_retries": 0,
+        "key_variable": "OPENAI_API_KEY",
+    }  # fmt: skip
+    opened = {"name": "opened", "column": "opened_on", "bins": ["2024-02-01"]}
+    opened["span"] = ["2024-01-01", "2024-12-31"]
+    generator = {"provider": "openai", "openai": openai}
+    _, lines, data = released(monkeypatch, PRODUCT, *attributes[:2], opened, generator=generator)
+    prompts = [str(body["messages"][0]["content"]) for body in run.server.asked]
+    assert any('on a new line with the label "Record:"' in prompt for prompt in prompts)
+    assert any("Write 3 records" in prompt for prompt in prompts)
+    records = data.to_pandas()
+    assert len(records) == sum(len(line["message"]) for line in lines) > len(lines) > 5
+    for line in lines:
+        own = records[records["person"] == line["id"]]
+        assert own["record"].tolist() == list(range(1, len(own) + 1))
+        assert own["message"].tolist() == line["message"] and line["records"] == len(own)
+        if len(own) > 1 and line["opened"] is not None:
+            days = (own["opened_on"].iloc[-1] - own["opened_on"].iloc[0]).days
+            assert days == line["gap_days"] * (len(own) - 1)
+    assert Path("reports/public/records_mosaic.parquet").exists()
 
 
 @pytest.mark.parametrize("learns", [True, False])

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType as Weights
 from numpy.typing import NDArray
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from tests.integration.llm.tiny_gpt2 import CONTEXT_TOKENS, make_tokenizer, train
 
@@ -48,6 +48,32 @@ def save_tiny_llama(folder: Path, *, chats: bool, size: int = 64, trained: bool 
             for parameter in model.parameters():  # far from uniform, so that no two scores are near
                 parameter.data.mul_(4.0)
     model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def save_random(
+    folder: Path, *, kind: str = "llama", tied: bool = False, seed: int = 1, **settings: Any
+) -> Path:
+    """Save an untrained model of an architecture that OpenVINO reads, and its tokenizer."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        tokenizer = make_tokenizer(chats=False)
+        config = AutoConfig.for_model(
+            kind, vocab_size=len(tokenizer), max_position_embeddings=CONTEXT_TOKENS,
+            hidden_size=128, intermediate_size=256, num_hidden_layers=2,
+            num_attention_heads=_HEADS, num_key_value_heads=2,
+            bos_token_id=tokenizer.eos_token_id, eos_token_id=tokenizer.eos_token_id,
+            tie_word_embeddings=tied, **({"head_dim": 64} if kind == "qwen3" else {}), **settings,
+        )  # fmt: skip
+        model = AutoModelForCausalLM.from_config(config)
+        for parameter in model.parameters():  # far from uniform, so that no two scores are near
+            parameter.data.mul_(4.0)
+            if parameter.ndim == 1:
+                parameter.data.add_(0.1 * torch.randn_like(parameter))
+            else:  # else rounding to 16 bits would decide between two near scores
+                parameter.data = parameter.data.half().float()
+    model.save_pretrained(folder, max_shard_size="200KB")
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.evolution.inputs import MetadataRelease
+from sugarbush.evolution.inputs import MetadataRelease, ReleaseSettings
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import PromptContent
@@ -34,7 +34,9 @@ def targets(
     cliques: Cliques, *, count: int, seed: int = 1, follows: bool = True, **changes: Any
 ) -> Targets:
     metadata = MetadataRelease(rows=changes.get("rows", ROWS), cliques=cliques, record_count=500.0)
-    public: Any = SimpleNamespace(metadata=metadata, schema=SCHEMA, follows_requests=follows)
+    public: Any = SimpleNamespace(
+        metadata=metadata, schema=SCHEMA, follows_requests=follows, asked=changes.get("asked")
+    )
     return START.targets(public, count=count, seed=seed).value
 
 
@@ -134,3 +136,11 @@ def test_an_attribute_outside_the_table_stays_open() -> None:
     rows[:, 4] = NO_CODE
     codes = targets((("a", "b"), ("c",), ("d",)), count=30, rows=rows).codes
     assert (codes[:, 4] == NO_CODE).all()
+
+
+def test_each_request_of_a_mix_names_its_attributes_in_the_chosen_shares() -> None:
+    metadata = MetadataRelease(rows=ROWS)
+    mix = metadata.mix_of(ReleaseSettings(mix={"e": {"x": 0.25, "z": 0.75}}), SCHEMA)
+    codes = targets((("a", "b"), ("c",), ("d",)), count=80, asked=mix).codes
+    assert np.bincount(codes[:, 4], minlength=4).tolist() == [20, 0, 60, 0]
+    assert named(codes) == {("a", "b", "e"), ("c", "e"), ("d", "e")}

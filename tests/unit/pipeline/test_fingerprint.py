@@ -72,6 +72,18 @@ def test_a_comment_in_the_schema_changes_nothing_and_a_value_does(base: Path) ->
     assert stamps(base, own())["schema"] != before["schema"]
 
 
+def test_a_file_of_messages_has_a_stamp(base: Path) -> None:
+    schema = SCHEMA | {"text": {"conversation": {"roles": ["user", "agent"]}}}
+    (base / "schema.yaml").write_text(json.dumps(schema))
+    message = {"thread": "1", "who": "user", "text": "late", "topic": "a"}
+    (base / "letters.jsonl").write_text(as_lines([message]))
+    columns = {"thread": "thread", "speaker": "who"}
+    settings = own(prepare__messages=columns, prepare__id_column="thread")
+    before = stamps(base, settings)
+    (base / "letters.jsonl").write_text(as_lines([message, message | {"who": "agent"}]))
+    assert stamps(base, settings)["corpus"] != before["corpus"]
+
+
 def test_the_pools_files_count_only_where_the_pool_writes(base: Path) -> None:
     source = {"file": "public.jsonl", "text_column": "text", "rows": None, "share": None}
     unused = own(generator__pool__sources=[source])

@@ -329,6 +329,7 @@ OTHERS: dict[str, Any] = {
     "delta": 2e-6,
     "label": "mood",
     "accept_if": {"coverage": ">= 0.5"},
+    "mix": {"topic": {"a": 1.0}},
     "sources": (PoolSource(file="other.jsonl", text_column="text"),),
     "prices": {"my-model": Price(input=1.0, output=2.0, date="2026-11-01")},
 }

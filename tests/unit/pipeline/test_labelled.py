@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sugarbush.attributes.reader import LabelReader
@@ -54,3 +56,14 @@ def test_a_second_reading_drops_nothing_and_gives_the_same_labels() -> None:
     assert np.array_equal(same.codes, labels.codes)
     values, broken = values_of_texts(again.lineage.final, SCHEMA, same)
     assert values[:, 0].tolist() == [2, 2] and not broken.any()
+
+
+def test_a_rare_value_that_a_mix_made_frequent_keeps_its_weight() -> None:
+    """Rounded to three digits, a weight of 0.0004 is 0, and the value is in no weighted count."""
+    final, labels = with_labels(final_set(["2 stars", "1 star"], requested=2.0), READER)
+    for rare in (0.0004, 1e-7):
+        mixed = replace(labels, weights=np.array([2 - rare, rare]))
+        given = readable(final.lineage.final, SCHEMA, mixed)["weight"]
+        np.testing.assert_allclose(given, mixed.weights, rtol=1e-3)
+    raked = replace(labels, weights=np.array([1.9374, 0.0626]))
+    assert readable(final.lineage.final, SCHEMA, raked)["weight"].tolist() == [1.937, 0.063]

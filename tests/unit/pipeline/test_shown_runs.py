@@ -112,7 +112,7 @@ def test_a_release_of_the_size_of_the_dp_count_names_the_charge_of_that_count(
         release=ReleaseSettings(texts=texts), texts=texts or 9, seed=1,
         metadata=MetadataRelease(rows=np.zeros((3, 2), int), record_count=9.0, ledger_ids=("m",)),
         schema=Schema.model_validate(SCHEMA), donated=None, length=FirstLength(attribute=None),
-            example_sets=0,
+            example_sets=0, mix=None, asked=None,
     )  # fmt: skip
     tools = SimpleNamespace(
         writer=lambda stage: Writer(generator=writing, max_dropped_share=0.5),

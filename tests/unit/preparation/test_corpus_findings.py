@@ -162,7 +162,7 @@ def test_dropped_rows_are_counted_on_the_terminal_and_not_by_the_stage(
     printed = capfd.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines() == [
-        "rows: 150 of 202 rows are used",
+        "rows (not DP: do not share): 150 of 202 rows are used",
         "  50 not used: more than privacy.records_per_user of one user",
         "  1 not used: the text is empty",
         "  1 not used: has no text in column 'text'",

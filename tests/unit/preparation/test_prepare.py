@@ -136,7 +136,7 @@ def with_row(row: dict[str, Any]) -> str:
         ("id,text,topic\n1,caf\xe9,a\n".encode("latin-1"), ".csv", ["line 2", "UTF-8"]),
         (b"PAR1 nothing", ".parquet", ["not a parquet file"]),
         (b"", ".parquet", ["not a parquet file"]),
-        (b"x", ".docx", ["expected .csv, .jsonl, .json, .parquet"]),
+        (b"x", ".docx", ["expected .csv, .jsonl, .json, .parquet", "add-a-format"]),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_message_with_file_and_row_and_leaves_nothing(
@@ -280,6 +280,12 @@ def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
         run(tmp_path, settings)
         left.add(stamp.read_text())
     assert len(left) == 2
+
+
+def test_too_few_records_may_be_due_to_the_records_per_user(tmp_path: Path) -> None:
+    own = jsonl([{**row, "author": f"{CANARY}-author-{i % 8}"} for i, row in enumerate(rows(60))])
+    found = message(tmp_path, corpus(tmp_path, own, privacy__records_per_user=1, **PERSONS))
+    assert "min_records=10" in found and "those beyond privacy.records_per_user" in found
 
 
 def test_equal_records_have_another_name_for_another_number_of_records_per_user(

@@ -392,3 +392,12 @@ def test_every_epsilon_of_wide_integer_noise_is_above_that_of_continuous_noise(
     assert adaptive_epsilon(events, delta=1e-6) > gaussian_epsilon(mu, delta=0.99e-6)
     if stddev >= 16:  # narrower noise has an exact distribution
         assert epsilon(events, delta=1e-6) > gaussian_epsilon(mu, delta=1e-6)
+
+
+@pytest.mark.parametrize("stddev", [0.026, 0.01, 0.001])
+def test_a_draw_with_almost_no_noise_is_bounded_without_a_grid_up_to_its_epsilon(
+    stddev: float,
+) -> None:
+    """e^x would overflow there, and the grid for 0.001 would need 37 GiB."""
+    bound = adaptive_epsilon([DiscreteGaussian(stddev=stddev)], delta=1e-6)
+    assert 1 / (2 * stddev**2) < bound < math.inf

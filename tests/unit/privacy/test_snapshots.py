@@ -172,3 +172,13 @@ def test_damaged_names_are_refused_with_what_to_do(tmp_path: Path, content: str)
     file.write_text(content)
     with pytest.raises(StorageError, match="delete it"):
         Snapshots(tmp_path, "release-x").of("a", digest="d")
+
+
+def test_a_name_is_kept_only_for_the_same_settings_and_public_files(tmp_path: Path) -> None:
+    """A run that reuses a release must not keep records that other settings have prepared."""
+    names = Snapshots(tmp_path, "release-tickets")
+    assert names.kept("prepare", within="a", public="b") is None
+    given = names.of("prepare", digest="d", within="a", public="b")
+    assert names.kept("prepare", within="a", public="b") == given
+    assert names.kept("prepare", within="a", public="c") is None
+    assert names.kept("prepare", within="c", public="b") is None

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from sugarbush.cli.budgets import show_budget
 from sugarbush.pipeline.opening import open_project
+from sugarbush.privacy import schedule
 from sugarbush.privacy.events import GaussianDp, NonPrivate
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
@@ -28,11 +29,11 @@ def ledger_in(folder: Path, *, cap: float) -> Ledger:
 @pytest.mark.parametrize("cap", [0.5, 1.5, 2.2])
 def test_so_many_runs_fit_and_not_one_more(tmp_path: Path, cap: float) -> None:
     ledger = ledger_in(tmp_path, cap=cap)
-    left = budgets.runs_within_cap(ledger, RUN)
+    left = schedule.runs_within_cap(ledger, RUN)
     assert ledger.total(*RUN, runs=left) <= cap < ledger.total(*RUN, runs=left + 1)
     if left:
         ledger.charge(*RUN, stage="evolve", run="r")
-    assert budgets.runs_within_cap(ledger, RUN) == max(0, left - 1)
+    assert schedule.runs_within_cap(ledger, RUN) == max(0, left - 1)
 
 
 def test_a_wrong_guess_of_where_the_search_starts_changes_nothing(
@@ -41,10 +42,10 @@ def test_a_wrong_guess_of_where_the_search_starts_changes_nothing(
     ledger = ledger_in(tmp_path, cap=10)
     monkeypatch.setattr(Ledger, "total", lambda _, *events, runs=1: float(len(events) * runs))
     for guess in (0, 1, 8, 9, 10, 11, 15, 40, 128):
-        monkeypatch.setattr(budgets, "_expected_runs", lambda *_, found=guess: found)
-        assert budgets.runs_within_cap(ledger, RUN) == 10
-        assert budgets.runs_within_cap(ledger, RUN * 200) == 0
-        assert budgets.runs_within_cap(ledger, ()) == budgets.MOST_RUNS
+        monkeypatch.setattr(schedule, "_expected_runs", lambda *_, found=guess: found)
+        assert schedule.runs_within_cap(ledger, RUN) == 10
+        assert schedule.runs_within_cap(ledger, RUN * 200) == 0
+        assert schedule.runs_within_cap(ledger, ()) == schedule.MOST_RUNS
 
 
 def test_the_search_computes_few_totals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +55,7 @@ def test_the_search_computes_few_totals(tmp_path: Path, monkeypatch: pytest.Monk
         "total",
         lambda own, *e, runs=1: (computed.append(0), total(own, *e, runs=runs))[1],
     )
-    assert budgets.runs_within_cap(ledger_in(tmp_path, cap=2.2), RUN) > 3
+    assert schedule.runs_within_cap(ledger_in(tmp_path, cap=2.2), RUN) > 3
     assert len(computed) <= 3
 
 
@@ -78,8 +79,8 @@ def test_the_command_raises_the_stored_cap_and_shows_the_raise(
 
 
 def test_many_runs_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "MOST_RUNS", 4)
-    assert budgets.runs_within_cap(ledger_in(tmp_path, cap=4), RUN) == 4
+    monkeypatch.setattr(schedule, "MOST_RUNS", 4)
+    assert schedule.runs_within_cap(ledger_in(tmp_path, cap=4), RUN) == 4
 
 
 def test_charges_in_other_ledgers_of_the_dataset_are_named(

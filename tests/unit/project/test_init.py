@@ -523,6 +523,13 @@ def test_no_named_column_is_not_all_columns(
     assert load_params(folder / "own/params.yaml").profile.columns == columns
 
 
+def test_a_schema_has_only_the_columns_that_an_option_names(folder: Path) -> None:
+    write_csv(folder / "t.csv")
+    init("own", "--from", "t.csv", "--text", "message", "--columns", "product")
+    schema = (folder / "own/data/public/schema.yaml").read_text()
+    assert "column: product" in schema and "column: customer" not in schema
+
+
 def test_init_names_the_generator_that_an_option_sets(folder: Path) -> None:
     write_csv(folder / "t.csv")
     options = ("--from", "t.csv", "--text", "message")

@@ -14,7 +14,7 @@ from sugarbush.cli.main import app
 from sugarbush.cli.runs import print_results
 from sugarbush.paths import Roots
 from sugarbush.pipeline.flow import is_needed
-from sugarbush.project.run import StageLines, results
+from sugarbush.project.run import StageLines, results, texts_rows
 from sugarbush.release.folders import method_folder
 from tests.settings import params
 
@@ -77,6 +77,16 @@ def test_a_run_that_releases_nothing_shows_where_its_texts_are(tmp_path: Path) -
     assert str(folder) in said
     assert str(roots.internal) in said
     assert "secret" not in said
+
+
+def test_the_files_of_histories_have_people_and_records(tmp_path: Path) -> None:
+    (tmp_path / "synthetic_mosaic.jsonl").write_text('{"id": 1}\n')
+    file = f"{tmp_path}/synthetic_mosaic.jsonl"
+    assert list(texts_rows(tmp_path, "mosaic")) == [("synthetic (mosaic)", f"{file}  (1 text)")]
+    (tmp_path / "records_mosaic.jsonl").write_text('{"person": 1}\n' * 2)
+    (_, people), (_, records) = texts_rows(tmp_path, "mosaic")
+    assert people.endswith("(1 person)")
+    assert records == f"{tmp_path}/records_mosaic.jsonl  (2 records)"
 
 
 @pytest.fixture

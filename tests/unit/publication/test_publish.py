@@ -127,6 +127,20 @@ def test_a_card_that_states_less_than_the_ledger_is_not_published(
     assert published(project, tmp_path / "out")[section][name] == whole
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "value"), [("delta", 1e-12), ("unit", "user"), ("records_per_unit", 2)]
+)
+def test_a_card_with_another_promise_than_the_settings_is_not_published(
+    project: Project, tmp_path: Path, name: str, value: object
+) -> None:
+    path = project.roots.published / "release_card.json"
+    card = json.loads(path.read_text())
+    card["promise"][name] = value
+    path.write_text(json.dumps(card, indent=2))
+    refused(project, tmp_path / "out", PrivacyError, "states another unit or delta")
+
+
 def test_one_message_names_every_missing_setting(incomplete: Project, tmp_path: Path) -> None:
     with pytest.raises(ParamsError) as refusal:
         published(incomplete, tmp_path / "out")

@@ -329,3 +329,24 @@ def test_a_file_that_is_no_card_is_damaged(text: str, tmp_path: Path) -> None:
     file.write_text(text)
     with pytest.raises(StorageError, match="is damaged"):
         read_card(file)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"sugarbush release card 1"', '"sugarbush release card 2"'),
+        ('"epsilon":', '"epsilon": 0.001, "epsilon":'),
+        ('"delta": 1e-06', '"delta": -1e-06'),
+        ('"delta": 1e-06', '"delta": 1.5'),
+        ('"records_per_unit": 1', '"records_per_unit": 0'),
+        ('"epsilon": ', '"epsilon": -'),
+    ],
+)
+def test_a_card_of_another_format_or_with_an_impossible_promise_is_damaged(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    file, text = tmp_path / "release_card.json", card_json(cards()[0])
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(StorageError, match="is damaged"):
+        read_card(file)

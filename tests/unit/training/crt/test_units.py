@@ -161,6 +161,14 @@ def test_the_card_says_that_labelled_secrets_are_not_covered():
     assert "Other trainings on the same texts, and a choice among several" in said
 
 
+def test_the_card_names_the_package_of_a_detector():
+    for packages in ((), ("toy-package 1.0",)):
+        card = confidentiality_card(
+            TRAINING, gamma=1.0, delta=1e-5, measured=None, other_packages=packages
+        )
+        assert ("toy-package 1.0" in " ".join(card["not_covered"])) == bool(packages)
+
+
 def test_the_card_keeps_confidentiality_apart_from_dp():
     sample = fifty_numbers()
     measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
