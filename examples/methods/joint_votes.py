@@ -72,9 +72,10 @@ class LikeItsCluster(extend.Varier):
         from sklearn.cluster import KMeans
 
         rng = extend.public_rng(seed, "clusters", number)
-        count = min(self.clusters, len(parents))
+        embedded = encode(parents.texts)
+        count = min(self.clusters, len(np.unique(embedded, axis=0)))  # survivors may be equal
         model = KMeans(count, random_state=int(rng.integers(2**31)), n_init=1)
-        cluster = model.fit_predict(encode(parents.texts))
+        cluster = model.fit_predict(embedded)
         requests: list[extend.Request] = []
         for index, codes in enumerate(parents.codes.tolist()):
             others = np.setdiff1d(np.flatnonzero(cluster == cluster[index]), [index])

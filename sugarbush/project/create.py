@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -323,16 +323,24 @@ def with_records(user_data: OwnData, options: ReadOptions) -> tuple[ReadOptions,
 
 
 def _with_one_column(user_data: OwnData, options: ReadOptions) -> OwnData:
-    """Return the options with quotation marks around a name of a column with commas. Questions of
-    a survey have such names."""
+    """Return the options with quotation marks around a name of a column with commas, unless its
+    parts are columns, too. Questions of a survey have such names."""
     name = (user_data.text_column or "").strip()
     if "," not in name or '"' in name:
         return user_data
-    try:
-        column_names(user_data.source, required={name: "--text"}, setting=_FROM, options=options)
-    except HeaderRowsError:
-        raise
-    except InputError:
+
+    def are_columns(names: Iterable[str]) -> bool:
+        required = dict.fromkeys(names, "--text")
+        try:
+            column_names(user_data.source, required=required, setting=_FROM, options=options)
+        except HeaderRowsError:
+            raise
+        except InputError:
+            return False
+        return True
+
+    # The parts come first: without the comma as delimiter, a whole header is one name.
+    if are_columns(_names_in(name)) or not are_columns([name]):
         return user_data
     return replace(user_data, text_column=f'"{name}"')
 

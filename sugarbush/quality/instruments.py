@@ -145,8 +145,9 @@ class Instruments:
 
     @property
     def number_of_topics(self) -> int:
-        """One topic for 20 different texts, at most 10."""
-        return max(1, min(_MOST_TOPICS, len(set(self.texts)) // _TEXTS_OF_A_TOPIC))
+        """One topic for 20 texts with different embeddings, at most 10."""
+        different = len(np.unique(self.embeddings, axis=0))
+        return max(1, min(_MOST_TOPICS, different // _TEXTS_OF_A_TOPIC))
 
     @cached_property
     def topics(self) -> Topics:

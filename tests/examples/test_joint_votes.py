@@ -73,3 +73,14 @@ def test_examples_of_a_variation_come_from_its_cluster() -> None:
     )
     assert [set(request.examples) for request in requests] == [{"a", "b"}] * 2 + [{"c", "d"}] * 2
     assert requests[0].attributes == (("product", "lamp"),)
+
+
+def test_equal_survivors_are_one_cluster() -> None:
+    requests = LikeItsCluster(copies=1, clusters=8).requests(
+        extend.Population.first(("a", "a", "b"), codes=np.zeros((3, 1), dtype=np.int64)),
+        schema=sb.open_schema(SCHEMA),
+        encode=lambda texts: np.array([[text == "a", 1] for text in texts], dtype=np.float32),
+        number=1,
+        seed=1,
+    )
+    assert [set(request.examples) for request in requests] == [{"a"}, {"a"}, {"b"}]

@@ -114,8 +114,15 @@ WALKS = (
     "docs/how-to/real-models.md",
     "docs/how-to/record-shapes.md",
     "docs/how-to/redact.md",
+    "docs/how-to/your-data-formats.md",
     "docs/operations.md",
 )
+OF_AN_EXPORT = [
+    {"role": "system", "content": "You help customers."},
+    {"role": "user", "content": "Hello.", "name": "chat 7"},
+    {"role": "assistant", "content": None, "tool_calls": []},
+    {"role": "assistant", "content": [{"type": "text", "text": "How can I help?"}]},
+]
 OWN = {"generator": {"provider": "simulator", "simulator": {"any_texts": True}}}
 
 
@@ -398,6 +405,7 @@ def test_fields_conversations_and_json_records(tmp_path: Path) -> None:
     """The files of the page have one record, because `init` reads names and types only."""
     chat = [{"role": "customer", "content": "Hello."}]
     pq.write_table(pa.Table.from_pylist([{"messages": chat}]), tmp_path / "chats.parquet")
+    (tmp_path / "chats.jsonl").write_text(as_lines([{"messages": OF_AN_EXPORT}]))
     (tmp_path / "tickets.csv").write_text("subject,body\nLamp,It broke.\n")
     (tmp_path / "records.jsonl").write_text(as_lines([{"record": {"product": "lamp"}}]))
     form = {"type": "object", "properties": {"product": {"enum": ["lamp", "chair"]}}}
@@ -407,8 +415,24 @@ def test_fields_conversations_and_json_records(tmp_path: Path) -> None:
         reader.follows("docs/how-to/record-shapes.md")
     lines = (tmp_path / "demo/data/released/enlarge/mosaic/synthetic.jsonl").read_text()
     assert all(json.loads(line)["messages"][0]["role"] == "patient" for line in lines.splitlines())
-    for project in ("my-tickets", "my-chats", "my-records"):
+    for project in ("my-tickets", "my-chats", "my-exports", "my-records"):
         assert load_schema(tmp_path / project / "data/public/schema.yaml").text is not None
+
+
+def test_exported_files(tmp_path: Path) -> None:
+    """A survey with three header rows, and a table in which each row is a message of a thread."""
+    rows = ["ResponseId,Q1,Q2", 'Response,"What happened?",Age', '"{""ImportId"": 1}",{},{}']
+    (tmp_path / "survey.csv").write_text("\n".join([*rows, "R_1,It broke.,41"]) + "\n")
+    rows = ["ticket,created_at,author,body", "7,2024-01-31 10:00,customer,Hello."]
+    (tmp_path / "chats.csv").write_text("\n".join(rows) + "\n")
+    with Reader(tmp_path, tmp_path / "state") as reader:
+        reader.follows("docs/how-to/your-data-formats.md")
+    survey, chats = (
+        yaml.safe_load((tmp_path / name / "params.yaml").read_text())["prepare"]
+        for name in ("survey", "chats")
+    )
+    assert (survey["header_rows"], survey["text_column"]) == (3, "Q1")
+    assert chats["messages"] == {"thread": "ticket", "speaker": "author", "time": "created_at"}
 
 
 def test_histories_of_a_person(tmp_path: Path) -> None:
@@ -436,7 +460,7 @@ def test_a_weekly_release(reader: Reader) -> None:
     states, backup = clone / "srv/sugarbush", clone / "srv/backup"
     for folder in (states, backup):
         folder.mkdir(parents=True)
-    reader.state.rename(states / "state")
+    reader.state = reader.state.rename(states / "state")
     reader.variables["HOME"] = str(clone)
     reader.replaced = {
         "/srv/": f"{clone}/srv/",

@@ -21,6 +21,7 @@ import pytest
 from sugarbush import registry
 from sugarbush.data.private_store import CorpusInMemory
 from sugarbush.data.schema import Schema
+from sugarbush.data.settings import MessageColumns
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.generators.pool_files import PoolSource
@@ -330,6 +331,7 @@ OTHERS: dict[str, Any] = {
     "label": "mood",
     "accept_if": {"coverage": ">= 0.5"},
     "mix": {"topic": {"a": 1.0}},
+    "messages": MessageColumns(thread="thread", speaker="speaker"),
     "sources": (PoolSource(file="other.jsonl", text_column="text"),),
     "prices": {"my-model": Price(input=1.0, output=2.0, date="2026-11-01")},
 }

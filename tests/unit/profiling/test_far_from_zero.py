@@ -50,7 +50,7 @@ NUMBERS: dict[str, Column] = {
     "epoch seconds": lambda rng, n: 1_700_000_000 + rng.integers(0, 30_000_000, n),
     "epoch milliseconds": lambda rng, n: 1_700_000_000_000 + rng.integers(0, 30_000_000_000, n),
     "phone numbers": lambda rng, n: rng.integers(4_915_100_000_000, 4_917_999_999_999, n),
-    "heights": lambda rng, n: rng.normal(170, 9, n).round(),
+    "heights": lambda rng, n: rng.normal(170, 20, n).round(),
     "kelvin": lambda rng, n: rng.normal(300, 5, n).round(2),
     "degrees below zero": lambda rng, n: rng.normal(-5000, 20, n).round(1),
     "around zero": lambda rng, n: rng.normal(0, 15, n).round(2),

@@ -111,3 +111,24 @@ def test_the_example_of_conversations_brings_its_own_data() -> None:
     assert (
         "file: data/public/example/conversations.jsonl" in Path("project/params.yaml").read_text()
     )
+
+
+@pytest.mark.parametrize(
+    ("header", "text", "fields"),
+    [
+        ("subject,body", "subject,body", ("subject", "body")),
+        ('"subject,body",stars', "subject,body", None),
+        ('"subject,body",subject,body', "subject,body", ("subject", "body")),
+        ("subject;body", "subject, body", ("subject", "body")),
+    ],
+)
+def test_a_name_with_a_comma_is_a_column_only_if_its_parts_are_none(
+    header: str, text: str, fields: tuple[str, ...] | None
+) -> None:
+    """Without the comma as delimiter, the header of a file of two fields is one name."""
+    separator = ";" if ";" in header else ","
+    cells = separator.join(["It broke."] * (header.count(separator) + 1))
+    Path("a.csv").write_text(f"{header}\n{cells}\n")
+    assert init("--from", "a.csv", "--text", text)[0] == 0
+    declared = load_schema(Path("project/data/public/schema.yaml")).text
+    assert (None if declared is None else declared.fields) == fields
