@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -94,10 +94,12 @@ def aim(
     edges, singles_stddev = len(measurer.domain) - 1, measurements[0].stddev
     dependences: dict[AttributeNames, None] = {}  # in the order in which they were found
     model = fit(measurer.domain, measurements, rare=rare)
+    unpaired = 0.0  # mu^2 of the distances of rounds that measured nothing
     for number in range(1, _ROUNDS + 1):
         last = number == _ROUNDS
         share = measurer.mu_squared_left * (1 if last else _ROUND)
         search = _measure_distances(measurer, model, weights, mu_squared=_DISTANCES * share)
+        unpaired += search.mu**2
         budget = (1 - _DISTANCES) * share
         chosen = (
             _tree(search, budget, singles_stddev)
@@ -109,17 +111,19 @@ def aim(
                 columns,
                 mu=all_of(mu_squared),
                 round=number,
-                selection_mu=search.mu / math.sqrt(len(chosen)),
+                selection_mu=math.sqrt(unpaired / len(chosen)),
             )
             measurements.append(measurement)
             if len(dependences) >= edges or _shows_dependence(measurement, model, singles_stddev):
                 dependences.setdefault(columns)
+        unpaired = 0.0 if chosen else unpaired
         found = list(dependences)
         few = len(found) < _FOUND * edges if number == 1 else last and not chosen
         if few:
-            return finish_evenly(
+            rest = finish_evenly(
                 measurer, measurements, dependences=found, rare=rare, start=model, round=number + 1
             )
+            return _with_selection(rest, unpaired)
         if last:
             break
         model = fit(
@@ -128,6 +132,13 @@ def aim(
         if number == 1:
             model, weights = _with_groups(measurer, model, weights, rare, max_cells=max_cells)
     return finish(measurer.domain, measurements, rare=rare, start=model, dependences=found)
+
+
+def _with_selection(synthesis: Synthesis, mu_squared: float) -> Synthesis:
+    """Add the cost of distances to the last measurement."""
+    *others, last = synthesis.measurements
+    paid = replace(last, selection_mu=math.sqrt(last.selection_mu**2 + mu_squared))
+    return replace(synthesis, measurements=(*others, paid))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,14 +196,16 @@ def _measure_distances(
 def _tree(search: _Search, budget: float, singles_stddev: float) -> dict[AttributeNames, float]:
     """Choose a forest of pairs with large distances (Kruskal), and divide the budget.
 
-    A distance must exceed its noise, and what the noise of the one-way marginals explains.
+    A distance must exceed what the noise of the one-way marginals explains, by the largest noise
+    that is likely among all distances.
     """
+    largest = max(_BELIEVED, math.sqrt(2 * math.log(len(search.columns)))) * search.stddev
     part = {name: name for name in search.domain}
     even, chosen = np.array([budget / len(part)]), []
     for i in np.argsort(-search.errors, kind="stable").tolist():
         columns, error = search.columns[i], search.errors[i]
         explained = singles_stddev * _MEAN_ABSOLUTE_NOISE * sum(search.domain[n] for n in columns)
-        if len(columns) > 2 or error < explained + _BELIEVED * search.stddev:
+        if len(columns) > 2 or error < explained + largest:
             continue
         one, other = (part[name] for name in columns)
         worth = _WORTH * search.weights[i] * error
