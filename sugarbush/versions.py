@@ -7,8 +7,8 @@ older version are then drawn and charged again.
 # 2: case and spaces around a listed value do not matter
 # 3: keywords match inside scripts without spaces; numbers and dates of a type
 EXTRACTION = 3
-# 4: a table contains its measured cliques
-METADATA = 4
+# 4: a table contains its measured cliques; 5: AIM in three rounds, with groups of values
+METADATA = 5
 EVOLUTION = 1
 TRAINING = 1
 GENERATION = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,18 @@ from sugarbush.privacy.data_types import Released
 
 AttributeNames = tuple[str, ...]
 
+_GROUPS = "\0groups"  # no attribute of a schema has this character in its name
+
+
+def group_column(attribute: str) -> str:
+    """Return the name of the model's column that has the groups of an attribute's values."""
+    return attribute + _GROUPS
+
+
+def attribute_of(column: str) -> str:
+    """Return the attribute of a column of the model."""
+    return column.removesuffix(_GROUPS)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
@@ -21,7 +33,8 @@ class Measurement:
     `counts` is the marginal plus N_Z(0, stddev^2) per cell, with one axis per attribute in the
     order of `attributes`. `mu` is the cost of the measurement, and `selection_mu` the cost of the
     selection (0 without a selection). If `merged`, the axes of the attributes in `DpTable.merged`
-    are merged cells, not codes of the schema.
+    are merged cells, not codes of the schema. The axis of an attribute in `groups` has groups of
+    values: `groups` contains the group of each code.
     """
 
     attributes: AttributeNames
@@ -31,6 +44,12 @@ class Measurement:
     round: int
     selection_mu: float = 0.0
     merged: bool = False
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> AttributeNames:
+        """The columns of the model: attributes, and columns of groups."""
+        return tuple(group_column(n) if n in self.groups else n for n in self.attributes)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -42,6 +61,7 @@ class Measurement:
             "round": self.round,
             "selection_mu": self.selection_mu,
             "merged": self.merged,
+            **({"groups": {n: list(g) for n, g in self.groups.items()}} if self.groups else {}),
         }
 
     @classmethod
@@ -54,6 +74,7 @@ class Measurement:
             round=int(fields["round"]),
             selection_mu=float(fields["selection_mu"]),
             merged=bool(fields["merged"]),
+            groups={n: tuple(g) for n, g in fields.get("groups", {}).items()},
         )
 
 

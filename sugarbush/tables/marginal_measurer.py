@@ -10,6 +10,10 @@ Sensitivities when one unit of at most m records is added or removed:
     a marginal                     L2: m    (each record is in one cell; all m may be in one cell)
     ||marginal - estimate||_1      m        (reverse triangle inequality)
     a selection score              m * weight
+    k distances, as integers       m each
+
+A column of groups (`group`) and a merged attribute recode each record by itself, so these bounds
+hold for them too.
 """
 
 from __future__ import annotations
@@ -58,6 +62,14 @@ class Candidate:
     penalty: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Recoding:
+    """The cell of each code of an attribute."""
+
+    attribute: str
+    cells: NDArray[np.int64]
+
+
 def marginal_sensitivity(records_per_unit: int) -> float:
     """Return the L2 sensitivity of a marginal to one unit."""
     return float(records_per_unit)
@@ -91,7 +103,7 @@ class MarginalMeasurer:
         self._filter = GaussianDpFilter(mu)
         self._public_domain = self.domain
         self._table = _in_shards(table._per_unit)
-        self._cells: dict[str, NDArray[np.int64]] = {}  # of merged attributes
+        self._cells: dict[str, _Recoding] = {}  # of merged attributes and columns of groups
         self._counted: dict[AttributeNames, NDArray[np.int64]] = {}
         self._count_missing((name,) for name in domain)  # also checks every code
 
@@ -108,23 +120,48 @@ class MarginalMeasurer:
 
         Each record is recoded independently, so the sensitivities stay the same.
         """
+        self._recode(attribute, attribute, cells)
+
+    def group(self, column: str, attribute: str, cells: Sequence[int]) -> None:
+        """Add a column with `cells[code]` of an attribute. `cells` must be public or released.
+
+        Each record gets one value, from its own code, so the sensitivities stay the same.
+        """
+        if column in self.domain:
+            raise InvariantError("a column of groups needs a new name")
+        self._recode(column, attribute, cells)
+
+    def _recode(self, column: str, attribute: str, cells: Sequence[int]) -> None:
         mapping = np.asarray(cells, dtype=np.int64)
         size = int(mapping.max()) + 1
         if len(mapping) != self._public_domain[attribute] or set(mapping.tolist()) != set(
             range(size)
         ):
             raise InvariantError("cells must map every code to a number 0, 1, ..., without gaps")
-        self._cells[attribute] = mapping
-        self.domain = self._public_domain.merged(self._cells)
-        self._counted = {c: v for c, v in self._counted.items() if attribute not in c}
+        self._cells[column] = _Recoding(attribute=attribute, cells=mapping)
+        own = {name: one.cells for name, one in self._cells.items() if name == one.attribute}
+        groups = self._cells.keys() - own.keys()
+        self.domain = self._public_domain.merged(own)
+        self.domain |= {n: int(c.cells.max()) + 1 for n, c in self._cells.items() if n in groups}
+        self._counted = {c: v for c, v in self._counted.items() if column not in c}
 
     def unmerge(self) -> None:
-        """Undo all calls of `merge`: count codes again."""
-        self._counted = {c: v for c, v in self._counted.items() if not self._is_merged(c)}
+        """Undo all calls of `merge` and `group`: count codes again."""
+        recoded = self._cells.keys()
+        self._counted = {c: v for c, v in self._counted.items() if recoded.isdisjoint(c)}
         self.domain, self._cells = self._public_domain, {}
 
-    def _is_merged(self, attributes: AttributeNames) -> bool:
-        return not self._cells.keys().isdisjoint(attributes)
+    def _groups(self, columns: AttributeNames) -> dict[str, tuple[int, ...]]:
+        """Return the cells of each attribute that `columns` contain in groups."""
+        recoded = {name: self._cells[name] for name in columns if name in self._cells}
+        return {
+            one.attribute: tuple(one.cells.tolist())
+            for name, one in recoded.items()
+            if name != one.attribute
+        }
+
+    def _attributes(self, columns: AttributeNames) -> AttributeNames:
+        return tuple(self._cells[n].attribute if n in self._cells else n for n in columns)
 
     def shape(self, attributes: AttributeNames) -> tuple[int, ...]:
         return tuple(self.domain[name] for name in attributes)
@@ -138,6 +175,8 @@ class MarginalMeasurer:
     ) -> Measurement:
         """Measure the marginal of `attributes`, with exact discrete Gaussian noise on each count.
 
+        `attributes` may contain columns of groups. The result names their attributes, and `groups`
+        has their cells.
         Guarantee: at most `mu`-GDP, charged to the filter before the noise is drawn.
         """
         sensitivity = marginal_sensitivity(self.records_per_unit)
@@ -146,15 +185,38 @@ class MarginalMeasurer:
         self._filter.spend(cost)
         counts = self._count(attributes)
         noisy = discrete_gaussian(counts.ravel(), stddev=stddev, sensitivity=sensitivity)
+        named, groups = self._attributes(attributes), self._groups(attributes)
         return Measurement(
-            attributes=attributes,
+            attributes=named,
             counts=noisy.reshape(counts.shape),
             stddev=stddev,
             mu=cost,
             round=round,
             selection_mu=selection_mu,
-            merged=self._is_merged(attributes),
+            merged=any(n in self._cells and n not in groups for n in named),
+            groups=groups,
         )
+
+    def distances(
+        self, estimates: Mapping[AttributeNames, NDArray[np.float64]], *, mu: float
+    ) -> tuple[NDArray[np.int64], float, float]:
+        """Measure ||marginal - estimate||_1 of each marginal, rounded down, with equal noise.
+
+        Returns the noisy distances, the standard deviation of their noise, and the spent mu.
+        Guarantee: at most `mu`-GDP, charged to the filter before the noise is drawn. Proof: a unit
+        of m records changes a distance by at most m, and so also the distance rounded down,
+        because floor(x + m) = floor(x) + m and floor is monotone. So the answer about one distance
+        is c-GDP, with the c of a count with sensitivity m. The k noises are independent, so the k
+        answers together are sqrt(k) c-GDP.
+        """
+        sensitivity, root = score_sensitivity(self.records_per_unit), math.sqrt(len(estimates))
+        stddev = discrete_gaussian_stddev(mu / root, sensitivity=sensitivity)
+        cost = root * discrete_gaussian_mu(stddev, sensitivity=sensitivity)
+        self._filter.spend(cost)
+        self._count_missing(estimates)
+        exact = np.array([self._distance(m, e) // _GRID for m, e in estimates.items()])
+        noisy = discrete_gaussian(exact, stddev=stddev, sensitivity=root * sensitivity)
+        return noisy, stddev, cost
 
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
         """Choose a candidate by the exponential mechanism. Return the index and the spent mu.
@@ -177,10 +239,13 @@ class MarginalMeasurer:
         if not 0 < candidate.weight <= 1:
             raise InvariantError("a weight must be above 0 and at most 1")
         weight = max(1, round(candidate.weight * _GRID))
-        counts = self._count(candidate.attributes) * _GRID
-        distance = int(np.abs(counts - _on_grid(candidate.estimate)).sum())
+        distance = self._distance(candidate.attributes, candidate.estimate)
         score = weight * (distance - round(candidate.penalty * _GRID))
         return min(max(score, -_LARGEST_EXACT), _LARGEST_EXACT) / _GRID**2
+
+    def _distance(self, attributes: AttributeNames, estimate: NDArray[np.float64]) -> int:
+        """Compute ||marginal - estimate||_1, in units of 1/_GRID."""
+        return int(np.abs(self._count(attributes) * _GRID - _on_grid(estimate)).sum())
 
     def _count(self, attributes: AttributeNames) -> NDArray[np.int64]:
         self._count_missing([attributes])
@@ -219,13 +284,13 @@ def _marginals(
     *,
     marginals: Sequence[AttributeNames],
     domain: Mapping[str, int],
-    cells: Mapping[str, NDArray[np.int64]],
+    cells: Mapping[str, _Recoding],
 ) -> NDArray[np.int64]:
     """Count the marginals of some rows, one after the other. Errors show no values of the rows."""
-    columns = _columns(table, domain)
-    sizes = dict(domain)
-    for name, mapping in cells.items():
-        columns[name], sizes[name] = mapping[columns[name]], int(mapping.max()) + 1
+    codes = _columns(table, domain)
+    columns, sizes = dict(codes), dict(domain)
+    for name, one in cells.items():
+        columns[name], sizes[name] = one.cells[codes[one.attribute]], int(one.cells.max()) + 1
     counts = []
     for marginal in marginals:
         cell = np.zeros(len(table), dtype=np.int64)

@@ -49,16 +49,18 @@ def fit_model(
     enough: float,
     calibrations: int,
     start: MarkovRandomField | None = None,
+    cliques: Sequence[AttributeNames] = (),
 ) -> MarkovRandomField:
     """Fit the marginals of a model to the observations by least squares.
 
     The loss is the sum of (marginal - count)^2 / (2 variance). The fit stops when the loss per
     count is `enough`; noise alone gives 0.5. The fit also stops after about `calibrations`
-    evaluations of the model. `start` provides the initial potentials.
+    evaluations of the model. `start` provides the initial potentials. The model also contains
+    `cliques`, of which nothing was observed.
     """
     model = MarkovRandomField(
         domain,
-        [observation.attributes for observation in observations],
+        [*(observation.attributes for observation in observations), *cliques],
         total=total,
         potentials=start.potentials if start else None,
     )

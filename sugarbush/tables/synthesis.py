@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
-from sugarbush.tables.dp_table import AttributeNames, Measurement
+from sugarbush.tables.dp_table import AttributeNames, Measurement, attribute_of
 from sugarbush.tables.graphical_model import Floats, MarkovRandomField
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.model_fit import NoisyMarginal, fit_model
@@ -115,10 +115,10 @@ def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> NoisyMa
     variance = np.full(counts.shape, measurement.stddev**2)
     if not measurement.merged:
         for axis, name in enumerate(measurement.attributes):
-            if name in rare:
+            if name in rare and name not in measurement.groups:
                 cells = np.asarray(rare[name].cells)
                 counts, variance = _add_up(counts, cells, axis), _add_up(variance, cells, axis)
-    return NoisyMarginal(attributes=measurement.attributes, counts=counts, variance=variance)
+    return NoisyMarginal(attributes=measurement.columns, counts=counts, variance=variance)
 
 
 def fit(
@@ -129,7 +129,10 @@ def fit(
     start: MarkovRandomField | None = None,
     calibrations: int = ROUND,
 ) -> MarkovRandomField:
-    """Fit a model to the measurements, with the potentials of `start` first."""
+    """Fit a model to the measurements, with the potentials of `start` first.
+
+    If the domain has columns of groups, `start` links each of them to its attribute.
+    """
     return fit_model(
         domain,
         [observe(measurement, rare) for measurement in measurements],
@@ -137,7 +140,13 @@ def fit(
         enough=ENOUGH,
         calibrations=calibrations,
         start=start,
+        cliques=links(domain),
     )
+
+
+def links(domain: Mapping[str, int]) -> list[AttributeNames]:
+    """Return each column of groups with its attribute."""
+    return [(attribute_of(name), name) for name in domain if attribute_of(name) != name]
 
 
 def finish(
@@ -165,7 +174,7 @@ def only(
     measurements: Sequence[Measurement], dependences: Sequence[AttributeNames]
 ) -> list[Measurement]:
     """Return the measurements of one-way marginals and of the larger marginals in `dependences`."""
-    return [m for m in measurements if len(m.attributes) == 1 or m.attributes in dependences]
+    return [m for m in measurements if len(m.attributes) == 1 or m.columns in dependences]
 
 
 def finish_evenly(
@@ -236,10 +245,11 @@ def measured_cliques(synthesis: Synthesis) -> tuple[AttributeNames, ...]:
     """
     import networkx as nx  # slow to import
 
-    names = list(synthesis.model.domain)
+    names = _attributes(synthesis.model)
+    of_model = [{attribute_of(name) for name in c} for c in synthesis.model.cliques]
     modelled, measured = (
         {pair for some in sets for pair in itertools.combinations(sorted(some), 2)}
-        for sets in (synthesis.model.cliques, (m.attributes for m in synthesis.measurements))
+        for sets in (of_model, (m.attributes for m in synthesis.measurements))
     )
     graph = nx.Graph(modelled & measured)
     graph.add_nodes_from(names)
@@ -251,11 +261,17 @@ def measured_cliques(synthesis: Synthesis) -> tuple[AttributeNames, ...]:
 def draw_rows(synthesis: Synthesis, rng: Rng, *, count: int | None = None) -> NDArray[np.int64]:
     """Sample `count` rows of codes; None: the DP record count, in [1, MAX_ROWS]."""
     count = count or min(max(round(synthesis.record_count), 1), MAX_ROWS)
-    rows = synthesis.model.sample(count, rng)
-    for index, name in enumerate(synthesis.model.domain):
+    names = _attributes(synthesis.model)
+    rows = synthesis.model.sample(count, rng)[:, : len(names)]
+    for index, name in enumerate(names):
         if synthesis.model_merged and name in synthesis.rare:
             rows[:, index] = _unmerge(rows[:, index], synthesis, name, rng)
     return rows
+
+
+def _attributes(model: MarkovRandomField) -> list[str]:
+    """Return the attributes of a model. They are its first columns, before those of groups."""
+    return [name for name in model.domain if attribute_of(name) == name]
 
 
 def _unmerge(

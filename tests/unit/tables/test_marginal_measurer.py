@@ -64,6 +64,59 @@ def test_a_unit_moves_a_score_by_at_most_its_sensitivity_to_the_last_bit(
     assert abs(moved) <= score_sensitivity(len(unit))
 
 
+@settings(max_examples=100)
+@given(
+    rows_strategy,
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.just(0)), min_size=1, max_size=3),
+    st.integers(0, 2**32),
+)
+def test_a_unit_moves_each_distance_by_at_most_its_sensitivity(rows, unit, seed):
+    """The distances are the integers that get noise. A column of groups keeps the bound."""
+    rng = public_rng(seed, "estimates")
+    shapes = {("a", "b"): (3, 4), ("b", "groups"): (4, 2), ("a",): (3,)}
+    estimates = {columns: 9 * rng.normal(0, 1, shape) for columns, shape in shapes.items()}
+
+    def exact(rows):
+        asked = measurer(rows)
+        asked.group("groups", "a", [0, 1, 0])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(measuring, "discrete_gaussian", lambda counts, **_: counts)
+            return asked.distances(estimates, mu=0.5)[0]
+
+    assert np.abs(exact([*rows, *unit]) - exact(rows)).max() <= score_sensitivity(len(unit))
+
+
+@pytest.mark.parametrize("unit", [1, 4])
+def test_distances_are_charged_as_independent_answers_before_their_noise(unit, monkeypatch):
+    asked = measurer([(0, 1, 0)] * 9, mu=1.0, records_per_unit=unit)
+    estimates = {columns: asked._count(columns) * 0.5 for columns in [("a",), ("b",), ("a", "b")]}
+
+    def drawn(counts, *, stddev, sensitivity):
+        each = discrete_gaussian_mu(stddev, sensitivity=unit)
+        assert asked.mu_squared_spent == pytest.approx(3 * each**2)
+        assert sensitivity == pytest.approx(unit * 3**0.5)
+        return counts
+
+    monkeypatch.setattr(measuring, "discrete_gaussian", drawn)
+    distances, stddev, mu = asked.distances(estimates, mu=0.6)
+    assert distances.tolist() == [4, 4, 4]  # 4.5, rounded down
+    assert mu**2 == pytest.approx(asked.mu_squared_spent) and mu <= 0.6
+    assert stddev >= unit * 3**0.5 / 0.6 * 0.99
+
+
+def test_a_column_of_groups_counts_groups_and_names_its_attribute():
+    asked = measurer([(0, 1, 0)] * 400 + [(2, 3, 0)] * 900, mu=500.0)
+    asked.group("groups", "b", [0, 0, 1, 1])
+    made = asked.measure(("a", "groups"), mu=400.0, round=1)
+    assert made.attributes == ("a", "b") and made.groups == {"b": (0, 0, 1, 1)}
+    assert not made.merged and made.counts.tolist() == [[400, 0], [0, 0], [0, 900]]
+    assert type(made).from_json(made.to_json()).groups == made.groups
+    with pytest.raises(InvariantError):
+        asked.group("a", "b", [0, 0, 1, 1])
+    asked.unmerge()
+    assert set(asked.domain) == set(DOMAIN)
+
+
 def test_a_score_is_the_weighted_error_beyond_the_penalty():
     candidate = Candidate(
         attributes=("a",), estimate=np.array([1.0, 0.0, 2.5]), weight=0.5, penalty=1.25
