@@ -132,7 +132,7 @@ class Checkout:
 
     def dvc(self, *arguments: str, code: int | None = 0, **named: str) -> str:
         """Run DVC and return its output."""
-        finished = self.run(sys.executable, "-m", "dvc", *arguments, code=code, **named)
+        finished = self.run(sys.executable, "-m", "dvc", *arguments, code=code, variables=named)
         return finished.stdout + finished.stderr
 
     def repro(self, *arguments: str) -> list[str]:

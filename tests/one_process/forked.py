@@ -69,7 +69,7 @@ def _server(path: str) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, __file__], stdin=theirs, env=os.environ | {"PYTHONPATH": path}
+            [sys.executable, __file__], stdin=theirs.fileno(), env=os.environ | {"PYTHONPATH": path}
         )
     atexit.register(process.wait)  # after the next one
     atexit.register(ours.close)

@@ -204,7 +204,8 @@ class Batches:
         return job
 
     def _finish(self, server: FaultServer, job: dict[str, Any]) -> None:
-        good, bad = [], []
+        good: list[Any] = []
+        bad: list[Any] = []
         lines = self.files[job["input_file_id"]].splitlines()[: self.limit]
         # The order of the answers differs from the order of the requests.
         for line in reversed(lines):
@@ -349,7 +350,7 @@ def _uploaded(headers: dict[str, str], content: bytes) -> bytes:
     """Return the content of the part named 'file' in a multipart form."""
     head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
     form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + content)
-    for part in form.iter_parts():  # type: ignore[attr-defined]
+    for part in form.iter_parts():
         if part.get_param("name", header="content-disposition") == "file":
             return bytes(part.get_payload(decode=True)).replace(b"\r\n", b"\n")
     raise AssertionError("no file in the form")

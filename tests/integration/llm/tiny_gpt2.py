@@ -7,6 +7,7 @@ in a chat, and to end them.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -75,7 +76,7 @@ def make_tokenizer(*, chats: bool) -> PreTrainedTokenizerFast:
             show_progress=False,
         ),
     )
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=bpe, eos_token=END, bos_token=END, model_max_length=CONTEXT_TOKENS
     )
     if chats:
@@ -90,17 +91,18 @@ def _prompt(*, chats: bool) -> str:
     return continuation(request, context_tokens=4096, max_tokens=64)
 
 
-def _document(tokenizer: PreTrainedTokenizerFast, number: int) -> list[int]:
+def _document(tokenizer: Any, number: int) -> list[int]:
     """Return the tokens of one training document: a chat, or a list of a few texts."""
     if not tokenizer.chat_template:
         texts = sentences(3, seed=number)
-        return tokenizer(_prompt(chats=False) + f"\n{SEPARATOR}\n".join([*texts, END]))["input_ids"]
+        text = _prompt(chats=False) + f"\n{SEPARATOR}\n".join([*texts, END])
+        return list(tokenizer(text)["input_ids"])
     chat = tokenizer.apply_chat_template(
         [{"role": "user", "content": _prompt(chats=True)}],
         tokenize=False,
         add_generation_prompt=True,
     )
-    return tokenizer(f"{chat}{sentences(1, seed=number)[0]}{END}")["input_ids"]
+    return list(tokenizer(f"{chat}{sentences(1, seed=number)[0]}{END}")["input_ids"])
 
 
 def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
