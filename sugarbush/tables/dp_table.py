@@ -31,10 +31,10 @@ class Measurement:
     """A noisy marginal.
 
     `counts` is the marginal plus N_Z(0, stddev^2) per cell, with one axis per attribute in the
-    order of `attributes`. `mu` is the cost of the measurement, and `selection_mu` the cost of the
-    selection (0 without a selection). If `merged`, the axes of the attributes in `DpTable.merged`
-    are merged cells, not codes of the schema. The axis of an attribute in `groups` has groups of
-    values: `groups` contains the group of each code.
+    order of `attributes`. `mu` is the cost of the measurement, and `selection_mu` its part of the
+    cost of the search: of a selection, or of distances (0 without a search). If `merged`, the axes
+    of the attributes in `DpTable.merged` are merged cells, not codes of the schema. The axis of an
+    attribute in `groups` has groups of values: `groups` contains the group of each code.
     """
 
     attributes: AttributeNames

@@ -1,16 +1,16 @@
 """Gives engines noisy answers about the private table. No other code reads the table.
 
-An engine requests a noisy marginal (`measure`), or the marginal for which its model has the largest
-error (`select`). One Gaussian-DP filter charges every answer before the noise is drawn. All answers
-together are therefore mu-GDP, for any choice of requests. All further work of an engine is
-post-processing.
+An engine requests a noisy marginal (`measure`), noisy distances between marginals and its model
+(`distances`), or the marginal for which its model has the largest error (`select`). One Gaussian-DP
+filter charges every answer before the noise is drawn. All answers together are therefore mu-GDP,
+for any choice of requests. All further work of an engine is post-processing.
 
 Sensitivities when one unit of at most m records is added or removed:
 
     a marginal                     L2: m    (each record is in one cell; all m may be in one cell)
     ||marginal - estimate||_1      m        (reverse triangle inequality)
     a selection score              m * weight
-    k distances, as integers       m each
+    k distances, as integers       L2: sqrt(k) m  (each at most m)
 
 A column of groups (`group`) and a merged attribute recode each record by itself, so these bounds
 hold for them too.
@@ -166,10 +166,6 @@ class MarginalMeasurer:
     def shape(self, attributes: AttributeNames) -> tuple[int, ...]:
         return tuple(self.domain[name] for name in attributes)
 
-    def noise_of(self, mu: float) -> float:
-        """Return the standard deviation of the noise in a measurement that costs `mu`."""
-        return discrete_gaussian_stddev(mu, sensitivity=marginal_sensitivity(self.records_per_unit))
-
     def measure(
         self, attributes: AttributeNames, *, mu: float, round: int, selection_mu: float = 0.0
     ) -> Measurement:
@@ -180,7 +176,7 @@ class MarginalMeasurer:
         Guarantee: at most `mu`-GDP, charged to the filter before the noise is drawn.
         """
         sensitivity = marginal_sensitivity(self.records_per_unit)
-        stddev = self.noise_of(mu)
+        stddev = discrete_gaussian_stddev(mu, sensitivity=sensitivity)
         cost = discrete_gaussian_mu(stddev, sensitivity=sensitivity)
         self._filter.spend(cost)
         counts = self._count(attributes)
@@ -244,8 +240,14 @@ class MarginalMeasurer:
         return min(max(score, -_LARGEST_EXACT), _LARGEST_EXACT) / _GRID**2
 
     def _distance(self, attributes: AttributeNames, estimate: NDArray[np.float64]) -> int:
-        """Compute ||marginal - estimate||_1, in units of 1/_GRID."""
-        return int(np.abs(self._count(attributes) * _GRID - _on_grid(estimate)).sum())
+        """Compute ||marginal - estimate||_1, in units of 1/_GRID.
+
+        numpy would repeat counts to fit an estimate of another shape, and so count records twice.
+        """
+        counts = self._count(attributes)
+        if estimate.shape != counts.shape:
+            raise InvariantError("an estimate must have the shape of its marginal")
+        return int(np.abs(counts * _GRID - _on_grid(estimate)).sum())
 
     def _count(self, attributes: AttributeNames) -> NDArray[np.int64]:
         self._count_missing([attributes])
