@@ -1,5 +1,7 @@
 """Tests of `MarginalMeasurer`: what it charges and refuses, and its sensitivity to one record."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -136,6 +138,16 @@ def test_a_measurement_is_counts_plus_noise_of_the_scale_it_states():
     assert measured.stddev == pytest.approx(4, rel=0.01)
     assert noise.var() == pytest.approx(measured.stddev**2, rel=0.12)
     assert abs(noise.mean()) < 6 * measured.stddev / np.sqrt(4000)
+
+
+def test_distances_have_noise_of_the_scale_that_they_state():
+    """The sample variance of 720 distances has a relative standard deviation of 5%."""
+    domain = dict.fromkeys("abcdef", 1)
+    asked = MarginalMeasurer(Private([(0,) * 6] * 1000), domain, mu=1.0)
+    empty = {columns: np.zeros((1,) * 6) for columns in itertools.permutations(domain)}
+    distances, stddev, _ = asked.distances(empty, mu=0.9)
+    assert stddev == pytest.approx(720**0.5 / 0.9, rel=0.01)
+    assert (distances - 1000).std() == pytest.approx(stddev, rel=0.2)
 
 
 def test_every_answer_is_charged_what_its_noise_costs():
