@@ -9,8 +9,8 @@ INTEGER_NOISE = (
     "operating system. Floating-point attacks on the noise do not apply."
 )
 METADATA_TABLE = (
-    "The metadata table is one adaptive mechanism: noisy marginals and private selections under "
-    "one privacy filter."
+    "The metadata table is one adaptive mechanism: noisy marginals, and noisy distances or "
+    "private selections, under one privacy filter."
 )
 EMBEDDINGS = (
     "The votes, the scores and the attributes by zero_shot of a record depend only on its "
