@@ -128,9 +128,7 @@ def aim(
             return _with_selection(rest, unpaired)
         if last:
             break
-        model = fit(
-            measurer.domain, only(measurements, found), rare=rare, start=model, calibrations=100
-        )
+        model = fit(measurer.domain, only(measurements, found), rare=rare, start=model)
         if number == 1:
             model, weights = _with_groups(measurer, model, weights, rare, max_cells=max_cells)
     return finish(measurer.domain, measurements, rare=rare, start=model, dependences=found)

@@ -22,7 +22,7 @@ _ALL = 1 - 1e-12
 # Maximum number of synthetic rows, because a noisy record count could be very large.
 MAX_ROWS = 5_000_000
 # Maximum number of evaluations of the model: ROUND after each round of AIM, FINAL at the end.
-ROUND: Final = 40
+ROUND: Final = 100
 FINAL: Final = 400
 # An estimation stops at this loss per count, half of the loss that noise alone causes. In our
 # measurements, the optimum (a loss of about 0.2) changed total variation by less than 7%.
