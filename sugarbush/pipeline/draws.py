@@ -140,7 +140,8 @@ def refuse_charge_beside_reuse(project: Project) -> None:
     if decision.draws is Draws.NONE and not wants_new_draw():
         raise BudgetExceededError(
             f"this run reuses the last release, because {decision.reason}. But a changed setting, "
-            f"schema or other public file needs a new draw. Set it back, {FORCE}"
+            "schema or other public file, or a new version of Sugarbush, needs a new draw. Set it "
+            f"back, {FORCE}"
         )
 
 

@@ -35,15 +35,36 @@ def copy_lock(base: Path) -> None:
 
 def code_of_last_run(base: Path) -> str | None:
     """Return the digest of the code that wrote the present results, or None without a result."""
+    found = _settings_of_last_run(base).get("prepare", {}).get("code")
+    return found if isinstance(found, str) else None
+
+
+def stages_of_new_version(base: Path) -> list[str]:
+    """Return the stages that spend and whose results are of another version of their mechanism."""
+    last = _settings_of_last_run(base)
+    return [
+        stage.name
+        for stage in STAGES
+        if stage.spends
+        and any(
+            settings.get(f"versions.{stage.name}", stage.version) != stage.version
+            for name, settings in last.items()
+            if name.partition("@")[0] == stage.name
+        )
+    ]
+
+
+def _settings_of_last_run(base: Path) -> dict[str, dict[str, Any]]:
+    """Return the settings of each stage in dvc.lock, or {} for a file that cannot be read."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         stages = YAML(typ="safe").load((base / LOCK).read_text(encoding="utf-8"))["stages"]
-        found = stages["prepare"]["params"]["data/stamps/settings.json"]["code"]
-    except (OSError, ValueError, YAMLError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, str) else None
+        entries = {name: entry.get("params", {}) for name, entry in stages.items()}
+        return {name: dict(e.get("data/stamps/settings.json", {})) for name, e in entries.items()}
+    except (OSError, ValueError, YAMLError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def restore_lock(base: Path) -> None:

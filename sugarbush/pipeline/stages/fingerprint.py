@@ -32,7 +32,7 @@ from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.code import code_digest
 from sugarbush.pipeline.draws import Draws, decide_draws
-from sugarbush.pipeline.dvc_lock import code_of_last_run
+from sugarbush.pipeline.dvc_lock import code_of_last_run, stages_of_new_version
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.plan import requests_of_figures, store_plan
 from sugarbush.pipeline.renewal import states_other_draws
@@ -118,13 +118,17 @@ def _warn_of_another_project(project: Project) -> None:
 
 def _say_if_code_changed(base: Path) -> None:
     """Print what an upgrade does to the results of this project, if its last run was before it."""
-    if code_of_last_run(base) not in (None, code_digest()):
-        print(
-            f"{NAME}: the code of Sugarbush or of a plug-in has changed since the last run. Stages "
-            "that spend nothing run again. Stages that spend keep their results. They draw and "
-            "charge again only if one of their inputs comes out differently",
-            flush=True,
-        )
+    if code_of_last_run(base) in (None, code_digest()):
+        return
+    new = stages_of_new_version(base)
+    print(
+        f"{NAME}: the code of Sugarbush or of a plug-in has changed since the last run. Stages "
+        "that spend nothing run again. "
+        + (f"Mechanisms of a new version draw and charge again: {', '.join(new)}. " if new else "")
+        + f"{'Other stages' if new else 'Stages'} that spend keep their results. They draw and "
+        "charge again only if one of their inputs comes out differently",
+        flush=True,
+    )
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:

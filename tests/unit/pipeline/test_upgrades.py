@@ -201,3 +201,31 @@ def test_the_first_run_after_an_upgrade_says_what_runs_again(
     lock.write_text(LOCKED.format("an older version"))
     assert not said(only_look=True)
     assert said()
+
+
+def test_the_first_run_after_an_upgrade_names_the_mechanisms_of_a_new_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They draw and charge again, also if their inputs are the same."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    project, lock = open_project(tmp_path), tmp_path / "dvc.lock"
+    make_example.run(project)
+    now = {stage.name: stage.version for stage in STAGES if stage.spends}
+
+    def said(**versions: int) -> str:
+        stages = {"prepare": {"code": "an older version"}} | {
+            f"{name}@maple" if name == "evolve" else name: {f"versions.{name}": version}
+            for name, version in versions.items()
+        }
+        entries = {name: {"params": {"data/stamps/settings.json": s}} for name, s in stages.items()}
+        lock.write_text(json.dumps({"stages": entries}))
+        fingerprint.run(project)
+        return capsys.readouterr().out
+
+    metadata, evolve = now["synthesize_metadata"], now["evolve"]
+    assert metadata is not None and evolve is not None
+    assert "charge again:" not in said(synthesize_metadata=metadata, evolve=evolve)
+    assert "charge again: synthesize_metadata. Other" in said(synthesize_metadata=metadata - 1)
+    both = said(synthesize_metadata=metadata - 1, evolve=evolve + 1)
+    assert "charge again: synthesize_metadata, evolve. Other" in both
