@@ -6,7 +6,8 @@
 Each run draws the DP table of all records with the rules, and one without. TVD2 is the mean total
 variation over all pairs of attributes between the private and the DP table, and "pair" the one over
 the attributes of the first rule. "broken" is the share of rows that break a rule. Numbers are means
-over the seeds, with the standard error of the mean difference. Delta is 1e-9.
+over the seeds with their standard errors. Delta is 1e-9. Without `--rule`, the rules of the schema
+apply.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", type=Path)
     parser.add_argument("schema", type=Path)
-    parser.add_argument("--rule", action="append", required=True)
+    parser.add_argument("--rule", action="append")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 0.3])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--rows", type=int)
     asked = parser.parse_args(arguments)
-    schema = with_rules(load_schema(asked.schema), asked.rule)
+    schema = load_schema(asked.schema)
+    if asked.rule:
+        schema = with_rules(schema, asked.rule)
     codes = codes_in(asked.table, schema)
     if asked.rows:
         codes = codes[public_rng(0, "rows").permutation(len(codes))[: asked.rows]]
@@ -53,10 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows = [measured(codes, schema, epsilon=epsilon, seed=n) for n in range(asked.seeds)]
         means = np.mean(rows, axis=0)
         moved = np.std(np.diff(rows, axis=1), axis=0, ddof=1)[0] / np.sqrt(len(rows))
-        for name, figures in zip(("without", "with"), means, strict=True):
+        errors = np.std(rows, axis=0, ddof=1) / np.sqrt(len(rows))
+        for name, figures, spread in zip(("without", "with"), means, errors, strict=True):
             shown = "  ".join(
-                f"{what} {value:.4f}"
-                for what, value in zip(("TVD2", "pair", "broken"), figures, strict=True)
+                f"{what} {value:.4f} ± {error:.4f}"
+                for what, value, error in zip(
+                    ("TVD2", "pair", "broken"), figures, spread, strict=True
+                )
             )
             print(f"epsilon {epsilon:g}  {name:7}  {shown}", flush=True)
         print(f"epsilon {epsilon:g}  error of the difference: {moved[0]:.4f}, {moved[1]:.4f}")
