@@ -15,19 +15,19 @@ With `--table`, the table is a csv or parquet file. It has codes, and a JSON fil
 size of each column; or `--attributes` names columns, and the values in each are its domain (so the
 benchmark treats the values as public). `--degree 3` asks for three-way workloads where an engine
 has a workload. The engines `aim-gdp` and `swift` are those of google/dpsynth, in the environment of
-the interpreter `--dpsynth`. `private-pgm` is mechanisms/aim.py of ryan112358/mbi: `--pgm` names its
-checkout, and it runs in the environment of dpsynth. The engine `smartnoise` is the AIM loop of
-smartnoise-synth with our measurer. The engine `peer` is unchanged smartnoise-synth, with its own
-domains, noise, sampler and model size. Both engines need `.venv-smartnoise`, which
-`make test-smartnoise` makes. Each run is a separate process, which is forked after the table is
-made. Wall and CPU seconds include all of `synthesize` except the ledger and the conversion of
-epsilon to mu. The seconds of smartnoise, dpsynth and private-pgm include importing mbi and
-compiling, and the memory of programs of other interpreters is not measured. Peak memory (on Linux)
-is the highest memory use of the process minus its memory use at the fork. TVD1 to TVD3 are the mean
-total variation over all 1-, 2- and 3-way marginals between the private and the synthetic table.
-Delta is 1e-9. `adult_like` draws the tables. The columns have the domain sizes of adult.csv, and
-each column depends on up to two earlier columns. Each seed gives one table. The noise of each run
-is independent.
+the interpreter `--dpsynth`; `swift-merged` merges rare values (`compress_columns`). `private-pgm`
+is mechanisms/aim.py of ryan112358/mbi: `--pgm` names its checkout, and it runs in the environment
+of dpsynth. The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. The
+engine `peer` is unchanged smartnoise-synth, with its own domains, noise, sampler and model size.
+Both engines need `.venv-smartnoise`, which `make test-smartnoise` makes. Each run is a separate
+process, which is forked after the table is made. Wall and CPU seconds include all of `synthesize`
+except the ledger and the conversion of epsilon to mu. The seconds of smartnoise, dpsynth and
+private-pgm include importing mbi and compiling, and the memory of programs of other interpreters is
+not measured. Peak memory (on Linux) is the highest memory use of the process minus its memory use
+at the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way marginals between
+the private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables. The columns have
+the domain sizes of adult.csv, and each column depends on up to two earlier columns. Each seed gives
+one table. The noise of each run is independent.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from sugarbush.tables.synthesis import draw_rows
 
 DELTA = 1e-9
 MST, PEER = "mst", "peer"
-DPSYNTH = ("aim-gdp", "swift")
+DPSYNTH = ("aim-gdp", "swift", "swift-merged")
 PRIVATE_PGM = "private-pgm"
 WAYS = (1, 2, 3)
 # The sizes of the nine domains of adult.csv (age to income), and of six further domains.

@@ -8,8 +8,8 @@ dpsynth needs Python 3.12 and packages that the project does not have. So PYTHON
 of another environment, and this file imports nothing of the project. TABLE.npz contains the codes
 (n, d) and the sizes (d,). Both mechanisms of dpsynth compose Gaussian mechanisms, so rho = mu^2 / 2
 is exact. All have their own defaults, except for the workload (all sets of `--degree` columns; for
-private-pgm with at most 10,000 cells, as in its program) and the size of the model. private-pgm
-converts epsilon and delta to rho by itself.
+private-pgm with at most 10,000 cells, as in its program) and the size of the model. `swift-merged`
+also merges rare values. private-pgm converts epsilon and delta to rho by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("mechanism", choices=["aim-gdp", "swift", "private-pgm"])
+    parser.add_argument("mechanism", choices=["aim-gdp", "swift", "swift-merged", "private-pgm"])
     parser.add_argument("table")
     parser.add_argument("rows")
     parser.add_argument("--rho", type=float, required=True)
@@ -56,8 +56,9 @@ def _dpsynth(asked: argparse.Namespace, data: Any, workload: list[tuple[str, ...
     inner = {
         "aim-gdp": lambda: aim_gdp.AIMGDPConfig(workload=workload, max_model_size=asked.mb),
         "swift": lambda: swift.SWIFTConfig(workload=workload, max_clique_size=cells),
-    }[asked.mechanism]()
-    mechanism = discrete.DiscreteConfig(mechanism=inner)
+    }[asked.mechanism.removesuffix("-merged")]()
+    merged = asked.mechanism.endswith("-merged")
+    mechanism = discrete.DiscreteConfig(mechanism=inner, compress_columns=merged)
     run = mechanism.configure(zcdp_rho=asked.rho)
     return run(np.random.default_rng(), data).synthetic_data.data
 
