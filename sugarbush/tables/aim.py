@@ -57,7 +57,7 @@ _BELIEVED: Final = 2.0
 # A pair of the tree removes at least this share of its error.
 _WORTH: Final = 0.2
 # The search goes on if the first round found this share of a tree.
-_FOUND: Final = 0.3
+_FOUND: Final = 0.25
 # A dependence is found if it exceeds the noise by this number of standard deviations.
 _SURE: Final = 3.0
 # Values of an attribute with a noisy count below this number of sigmas are merged.
@@ -119,7 +119,8 @@ def aim(
                 dependences.setdefault(columns)
         unpaired = 0.0 if chosen else unpaired
         found = list(dependences)
-        known = len(found) + len(zeros_of(measurer.domain))  # the schema's rules are dependences
+        ruled = {zeros.attributes for zeros in zeros_of(measurer.domain)}  # dependences, too
+        known = len(ruled.union(found))
         few = known < _FOUND * edges if number == 1 else last and not chosen
         if few:
             rest = finish_evenly(

@@ -20,7 +20,12 @@ from sugarbush.tables.graphical_model import model_megabytes
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
-from sugarbush.tables.structural_zeros import TableDomain, domain_with_rules, rows_that_obey
+from sugarbush.tables.structural_zeros import (
+    TableDomain,
+    broken_rows,
+    domain_with_rules,
+    rows_that_obey,
+)
 from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles, measured_cliques
 
 MAX_CELLS: Final = 10_000  # largest marginal
@@ -81,11 +86,12 @@ def drawn_within(
     synthesis: Synthesis, domain: TableDomain, rules: Sequence[Implication], *, rng: Rng
 ) -> NDArray[np.int64]:
     """Draw the rows of a table, which obey all rules."""
+    broken = broken_rows(domain, rules) if rules else None
     return rows_that_obey(
-        draw_rows(synthesis, rng),
+        draw_rows(synthesis, rng, broken=broken),
         domain=domain,
         rules=rules,
-        draw=lambda count: draw_rows(synthesis, rng, count=count),
+        draw=lambda count: draw_rows(synthesis, rng, count=count, broken=broken),
     )
 
 

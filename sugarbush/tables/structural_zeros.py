@@ -29,6 +29,7 @@ from sugarbush.tables.dp_table import AttributeNames
 
 Codes = NDArray[np.int64]
 Draw = Callable[[int], Codes]
+Broken = Callable[[Codes], NDArray[np.bool_]]
 
 _TRIES: Final = 20  # rows that break a rule are drawn again at most so many times
 
@@ -107,6 +108,20 @@ def rules_of_table(
     return tuple(rule for rule in rules if all(name in sizes for name in rule.names))
 
 
+def broken_rows(domain: Mapping[str, int], rules: Sequence[Implication]) -> Broken:
+    """Return the function that says of each row (n, d) whether it breaks a rule, `(n,)`."""
+    rules, names = rules_of_table(domain, rules), list(domain)
+
+    def broken(codes: Codes) -> NDArray[np.bool_]:
+        columns = dict(zip(names, codes.T, strict=True))
+        found = np.zeros(len(codes), dtype=bool)
+        for rule in rules:
+            found |= rule.broken(columns)
+        return found
+
+    return broken
+
+
 def rows_that_obey(
     rows: Codes, *, domain: Mapping[str, int], rules: Sequence[Implication], draw: Draw
 ) -> Codes:
@@ -116,16 +131,7 @@ def rows_that_obey(
     rules. If 20 draws do not suffice, a row that obeys is repeated; without one, the attributes of
     the rules get values that obey. Guarantee: post-processing; every row obeys every rule.
     """
-    rules = rules_of_table(domain, rules)
-    names = list(domain)
-
-    def broken(codes: Codes) -> NDArray[np.bool_]:
-        columns = dict(zip(names, codes.T, strict=True))
-        found = np.zeros(len(codes), dtype=bool)
-        for rule in rules:
-            found |= rule.broken(columns)
-        return found
-
+    broken = broken_rows(domain, rules)
     rows = rows.copy()
     again = np.flatnonzero(broken(rows))
     for _ in range(_TRIES):
@@ -141,6 +147,7 @@ def rows_that_obey(
     if len(obeying):
         rows[again] = obeying[np.arange(len(again)) % len(obeying)]
         return rows
-    for name, code in (row_that_obeys(rules) or {}).items():
+    names = list(domain)
+    for name, code in (row_that_obeys(rules_of_table(domain, rules)) or {}).items():
         rows[again, names.index(name)] = code
     return rows

@@ -16,6 +16,7 @@ from sugarbush.tables.dp_table import AttributeNames, Measurement, attribute_of
 from sugarbush.tables.graphical_model import Floats, MarkovRandomField
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.model_fit import NoisyMarginal, fit_model
+from sugarbush.tables.structural_zeros import Broken
 
 # Each step leaves the fraction 1e-12 of its budget, so that rounding cannot exceed the budget.
 _ALL = 1 - 1e-12
@@ -24,6 +25,7 @@ MAX_ROWS = 5_000_000
 # Maximum number of evaluations of the model: ROUND after each round of AIM, FINAL at the end.
 ROUND: Final = 100
 FINAL: Final = 400
+_SHARINGS: Final = 200  # a rare value that a rule demands may be one of many
 # An estimation stops at this loss per count, half of the loss that noise alone causes. In our
 # measurements, the optimum (a loss of about 0.2) changed total variation by less than 7%.
 ENOUGH: Final = 0.25
@@ -258,13 +260,38 @@ def measured_cliques(synthesis: Synthesis) -> tuple[AttributeNames, ...]:
     return tuple(sorted(cliques, key=lambda clique: [order[name] for name in clique]))
 
 
-def draw_rows(synthesis: Synthesis, rng: Rng, *, count: int | None = None) -> NDArray[np.int64]:
-    """Sample `count` rows of codes; None: the DP record count, in [1, MAX_ROWS]."""
+def draw_rows(
+    synthesis: Synthesis, rng: Rng, *, count: int | None = None, broken: Broken | None = None
+) -> NDArray[np.int64]:
+    """Sample `count` rows of codes; None: the DP record count, in [1, MAX_ROWS].
+
+    Where a row is `broken`, other rare values of its cells are drawn, at most _SHARINGS times. Its
+    cells stay as the model has them, because a new row would move the one-way marginals.
+    """
     count = count or min(max(round(synthesis.record_count), 1), MAX_ROWS)
     names = _attributes(synthesis.model)
-    rows = synthesis.model.sample(count, rng)[:, : len(names)]
+    cells = synthesis.model.sample(count, rng)[:, : len(names)]
+    if not synthesis.model_merged or not synthesis.rare:
+        return cells
+    rows = _unmerged(cells, synthesis, names, rng)
+    if broken is None:
+        return rows
+    again = np.arange(len(rows))
+    for _ in range(_SHARINGS):
+        again = again[broken(rows[again])]
+        if not len(again):
+            break
+        rows[again] = _unmerged(cells[again], synthesis, names, rng)
+    return rows
+
+
+def _unmerged(
+    cells: NDArray[np.int64], synthesis: Synthesis, names: Sequence[str], rng: Rng
+) -> NDArray[np.int64]:
+    """Return rows with a value in place of each cell of merged values."""
+    rows = cells.copy()
     for index, name in enumerate(names):
-        if synthesis.model_merged and name in synthesis.rare:
+        if name in synthesis.rare:
             rows[:, index] = _unmerge(rows[:, index], synthesis, name, rng)
     return rows
 
