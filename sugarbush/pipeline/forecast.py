@@ -107,4 +107,9 @@ def _runs_of(settings: ProjectSettings) -> list[int]:
 
 
 def _rounded(minutes: float) -> str:
-    return f"{max(1, round(minutes)):,}"
+    """Return minutes with one decimal below ten.
+
+    >>> [_rounded(minutes) for minutes in (0.02, 1.46, 9.97, 1234.5)]
+    ['0.1', '1.5', '10', '1,234']
+    """
+    return f"{max(0.1, minutes):.1f}" if minutes < 9.95 else f"{round(minutes):,}"

@@ -119,7 +119,9 @@ def test_texts_like_the_donated_ones_are_not_poor_and_are_requested_once(
     assert "rehearsal good:" in said or "rehearsal fair:" in said
     assert f"{TEXTS} requests: {TEXTS} usable answers" in said
     assert "a run sends up to" in said
-    assert re.search(r"about \d+ min to the end: \d+ for the requests, \d+ for the embed", said)
+    assert re.search(
+        r"about [\d.]+ min to the end: [\d.]+ for the requests, [\d.]+ for the embed", said
+    )
     sent = len(server.server.asked)
     assert TEXTS <= sent <= TEXTS + 1
     assert command("check")[0] == 0
