@@ -339,7 +339,7 @@ def _with_one_column(user_data: OwnData, options: ReadOptions) -> OwnData:
             return False
         return True
 
-    # The parts come first: without the comma as delimiter, a whole header is one name.
+    # The parts come first: with another delimiter, a whole header is one name.
     if are_columns(_names_in(name)) or not are_columns([name]):
         return user_data
     return replace(user_data, text_column=f'"{name}"')

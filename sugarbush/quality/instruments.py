@@ -143,7 +143,7 @@ class Instruments:
                 cells[:, 1 + j] = np.where(codes[:, j] >= 0, start + 2 * right + common, -1)
         return cells
 
-    @property
+    @cached_property
     def number_of_topics(self) -> int:
         """One topic for 20 texts with different embeddings, at most 10."""
         different = len(np.unique(self.embeddings, axis=0))

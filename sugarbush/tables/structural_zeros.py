@@ -8,7 +8,8 @@ counts, are restricted. No number of records that break a rule is computed.
 A rule is a factor of the model: 0 for forbidden cells and 1 for the others. So the marginals that
 are fitted, and all rows that are sampled, obey it. A rule is not in the model if its table of cells
 is larger than a measured marginal may be, or if the junction tree of all rules would be too large.
-Rows that break such a rule are drawn again (`rows_that_obey`).
+Rows that break such a rule are drawn again (`rows_that_obey`), after other rare values of their
+cells were tried (`synthesis.draw_rows`).
 
 Source: Bishop, Fienberg, Holland 1975, "Discrete Multivariate Analysis", chapter 5 (quasi-
 independence).

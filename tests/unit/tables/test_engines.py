@@ -345,8 +345,8 @@ def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records
 def test_no_dependence_is_believed_where_there_is_none():
     """The attributes are independent, and nearly all values are merged.
 
-    All of 300 measured runs ended with independent marginals. At a rate of 1 in 100, 6 others among
-    40 have a probability of 3e-6. With the rule of the AIM paper, 12 of 60 runs did not end with
+    1 of 600 measured runs did not end with independent marginals. At a rate of 1 in 100, 6 others
+    among 40 have a probability of 3e-6. With the rule of the AIM paper, 12 of 60 runs did not end with
     independent marginals, because this rule cannot distinguish a better count of a merged cell from
     a dependence.
     """
