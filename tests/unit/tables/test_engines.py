@@ -346,9 +346,9 @@ def test_no_dependence_is_believed_where_there_is_none():
     """The attributes are independent, and nearly all values are merged.
 
     1 of 600 measured runs did not end with independent marginals. At a rate of 1 in 100, 6 others
-    among 40 have a probability of 3e-6. With the rule of the AIM paper, 12 of 60 runs did not end with
-    independent marginals, because this rule cannot distinguish a better count of a merged cell from
-    a dependence.
+    among 40 have a probability of 3e-6. With the rule of the AIM paper, 12 of 60 runs did not end
+    with independent marginals, because this rule cannot distinguish a better count of a merged cell
+    from a dependence.
     """
     domain = {"a": 10, "b": 9, "c": 16, "d": 7, "e": 15}
     rng, believed = public_rng(5, "independent"), 0
