@@ -1,8 +1,9 @@
 """Forecasts how long a whole run takes, from the speed of the rehearsal on this machine.
 
 The forecast counts the requests to the generator, the embeddings of the records and of the texts,
-and the start of each stage. It depends on the exact length of the records, so only the operator's
-terminal may show it.
+and the start of each stage. A generator that answers with public texts embeds each of them once.
+The forecast depends on the exact length of the records, so only the operator's terminal may show
+it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sugarbush.pipeline.graph import STAGES
 from sugarbush.preparation.findings import CHARACTERS_PER_TOKEN, CorpusFindings
 from sugarbush.progress import working
 from sugarbush.rehearsal.rehearse import Rehearsal
+from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
 
 _STAGE_MINUTES: Final = 0.1  # imports and start of a stage
@@ -59,22 +61,29 @@ class RunForecast:
         return f"about {_rounded(self.minutes)} min to the end: {', '.join(times)}"
 
 
-def forecast_run(
-    settings: ProjectSettings, rehearsal: Rehearsal, findings: CorpusFindings
-) -> RunForecast:
+def forecast_run(project: Project, rehearsal: Rehearsal, findings: CorpusFindings) -> RunForecast:
     """Forecast a run without cached results, at the present speed of this machine."""
-    forecast, seconds = rehearsal.forecast, 0.0
+    settings, forecast, seconds = project.settings, rehearsal.forecast, 0.0
     if any(method.facts.uses_encoder for method in settings.chosen):
         with working("measuring the speed of the encoder"):
             seconds = _seconds_per_character(settings.embedding)
-    words = 0 if rehearsal.figures.lengths is None else rehearsal.figures.lengths.high
-    read = min(words * _CHARACTERS_PER_WORD, settings.embedding.max_tokens * CHARACTERS_PER_TOKEN)
-    characters = findings.characters + forecast.calls * read
+    characters = findings.characters + _characters_of_texts(project, rehearsal)
     return RunForecast(
         requests=forecast.minutes or 0.0,
         embeddings=characters * seconds / 60,
         stages=_STAGE_MINUTES * sum(_runs_of(settings)),
     )
+
+
+def _characters_of_texts(project: Project, rehearsal: Rehearsal) -> int:
+    """Return how many characters of generated texts the encoder reads."""
+    settings, lengths = project.settings, rehearsal.figures.lengths
+    most = settings.embedding.max_tokens * CHARACTERS_PER_TOKEN
+    generator = settings.generator.chosen
+    if public := generator.public_texts(project.base, project.schema.shape):
+        return sum(min(len(text), most) for text in public)
+    words = 0 if lengths is None else lengths.high
+    return rehearsal.forecast.calls * min(words * _CHARACTERS_PER_WORD, most)
 
 
 def _seconds_per_character(settings: EmbeddingSettings) -> float:

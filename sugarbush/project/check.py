@@ -216,7 +216,7 @@ def _first_texts(project: Project, findings: CorpusFindings) -> Iterator[Checked
     """Rehearse. Raises PoorRehearsalError for a poor verdict that nobody accepted."""
     if (rehearsal := rehearse(project)) is None:
         return
-    yield checked_texts(rehearsal, run=forecast_run(project.settings, rehearsal, findings))
+    yield checked_texts(rehearsal, run=forecast_run(project, rehearsal, findings))
     if rehearsal.is_poor and not rehearsal.accepted:
         raise PoorRehearsalError(refusal(rehearsal))
 

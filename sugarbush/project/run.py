@@ -178,7 +178,7 @@ def rehearse_before_run(
     rehearsal = require_good_rehearsal(project, accept=accept_poor)
     if rehearsal is None:
         return
-    forecast = None if findings is None else forecast_run(project.settings, rehearsal, findings)
+    forecast = None if findings is None else forecast_run(project, rehearsal, findings)
     say(checked_texts(rehearsal, run=forecast).lines)
     if rehearsal.changes:
         changed = changed_settings(project.base, assignments=rehearsal.changes)
