@@ -1,16 +1,19 @@
-"""Measures the time and the peak memory of every stage, on invented records.
+"""Measures the time and the peak memory of every stage, on invented or on real records.
 
     python -m benchmarks.scale --records 20000
     python -m benchmarks.scale --records 1000000 --folder /large/disk --csv docs/log/scale.csv
+    python -m benchmarks.scale --records 1000000 --words 60 --like yelp.parquet --encoder light
     python -m benchmarks.scale --records 10000000 --words 20 --project /large/disk/ten \\
         --stages prepare extract_metadata --cluster processes
 
+With `--like`, the texts are those of the given tables, repeated: a tenth of the words are words of
+another text, and a text is cut to `--words` words on average. Then `--encoder` is the real encoder.
 With `--project`, the project stays on disk, and a later command runs other stages of it. Each stage
-is a separate process, as under DVC. A record has 100 words and 8 attributes from columns. The
-encoder has one embedding layer of 384 dimensions, and the simulator writes candidates. Encoder and
-simulator are fast, so the figures show the cost of the stages themselves. `maple` has two votes.
-Each stage has one line: wall seconds, CPU seconds, records per CPU second, and the largest resident
-size of a process: `peak_mb X`. With `--csv`, the lines are also added to a table, which
+is a separate process, as under DVC. A record has 100 words and 8 attributes from columns. Without
+`--like`, the encoder has one embedding layer of 384 dimensions. The simulator writes candidates. So
+the figures show the cost of the stages themselves. `maple` has two votes. Each stage has one line:
+wall seconds, CPU seconds, records per CPU second, and the largest resident size of a process:
+`peak_mb X`. With `--csv`, the lines are also added to a table, which
 `benchmarks.scale_plot` draws.
 """
 
@@ -35,6 +38,7 @@ from sugarbush.randomness import public_rng
 
 ROOT = Path(__file__).parents[1]
 WORDS, ATTRIBUTES, VALUES, DIM, VOCABULARY = 100, 8, 6, 384, 20_000
+CHANGED = 0.1  # share of the words of a real text that are those of another
 PART_ROWS = 50_000
 STAGES = (
     ("prepare",),
@@ -93,11 +97,15 @@ def write_project(base: Path, options: argparse.Namespace) -> None:
     words = vocabulary(rng)
     folder = base / "corpus"
     folder.mkdir(parents=True)
-    _write_encoder(base / "encoder", words, rng)
+    texts = real_texts(options.like) if options.like else None
+    if texts is None:
+        _write_encoder(base / "encoder", words, rng)
     file = folder / "records.csv" if options.csv_corpus else None
     for number, start in enumerate(range(0, records, PART_ROWS)):
         stop = min(start + PART_ROWS, records)
         frame = invented_records(start, stop, words, rng, length=options.words)
+        if texts is not None:
+            frame["text"] = changed_texts(texts, stop - start, rng, length=options.words)
         if file is None:
             frame.to_parquet(folder / f"part-{number:05d}.parquet", index=False)
         else:
@@ -119,7 +127,7 @@ def write_project(base: Path, options: argparse.Namespace) -> None:
             "schema": "schema.yaml",
         },
         "generator": {"simulator": {"any_texts": True}},
-        "embedding": {"model": str(base / "encoder")},
+        "embedding": {"model": options.encoder if options.like else str(base / "encoder")},
         "run": {"cluster": options.cluster},
     }
     (base / "params.yaml").write_text(yaml.safe_dump(settings))
@@ -136,6 +144,32 @@ def invented_records(
     columns = {f"a{i}": [f"v{code}" for code in codes[:, i]] for i in range(ATTRIBUTES)}
     ids = [f"record-{place}" for place in range(start, stop)]
     return pd.DataFrame({"id": ids, "text": texts, **columns})
+
+
+def real_texts(files: list[Path]) -> list[list[str]]:
+    """Return the words of each text of all tables."""
+    frames = [pd.read_parquet(file, columns=["text"]) for file in files]
+    return [text.split() for text in pd.concat(frames)["text"]]
+
+
+def changed_texts(
+    texts: list[list[str]], count: int, rng: np.random.Generator, *, length: int
+) -> list[str]:
+    """Return `count` texts of `length` words on average, each with some words of other texts."""
+    mean = float(np.mean([len(words) for words in texts]))
+    found = []
+    for place in rng.integers(len(texts), size=count):
+        words = texts[place]
+        words = words[: max(3, round(len(words) * length / mean))] if mean > length else words
+        other = texts[rng.integers(len(texts))]
+        changed = rng.random(len(words)) < CHANGED
+        found.append(
+            " ".join(
+                other[i % len(other)] if change else word
+                for i, (word, change) in enumerate(zip(words, changed, strict=True))
+            )
+        )
+    return found
 
 
 def vocabulary(rng: np.random.Generator) -> list[str]:
@@ -168,6 +202,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--csv", type=Path, help="table to which the lines are added")
     parser.add_argument("--words", type=int, default=WORDS, help="of a text")
     parser.add_argument("--csv-corpus", action="store_true", help="one csv file, not parquet parts")
+    parser.add_argument("--like", type=Path, nargs="+", help="tables of texts, as parquet")
+    parser.add_argument("--encoder", default="bundled", help="with --like: embedding.model")
     parser.add_argument("--project", type=Path, help="a folder for a project that stays")
     parser.add_argument("--stages", nargs="+", default=[stage[0] for stage in STAGES])
     parser.add_argument("--cluster", default="local", help="the setting run.cluster")

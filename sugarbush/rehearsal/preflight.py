@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sugarbush.embedding.encoder import BUNDLED
+from sugarbush.embedding.encoder import ENGLISH_MODELS
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.enlargers import ByPredictedScores
@@ -111,7 +111,11 @@ def notices(project: Project) -> Iterator[str]:
             yield _NO_EXAMPLES
     language = project.schema.language
     encodes = any(method.facts.uses_encoder for method in settings.chosen)
-    if encodes and language.partition("-")[0] != ENGLISH and settings.embedding.model == BUNDLED:
+    if (
+        encodes
+        and language.partition("-")[0] != ENGLISH
+        and settings.embedding.model in ENGLISH_MODELS
+    ):
         yield (
             f"the bundled encoder learned English, and the texts are in {language_name(language)}. "
             "For better votes and labels, name a multilingual model of sentence-transformers in "

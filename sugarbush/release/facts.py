@@ -54,7 +54,10 @@ _SOFTWARE = (
     "faiss-cpu",
     "numpy",
 )
-_ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
+_ENCODERS = {
+    "bundled": "all-MiniLM-L6-v2 (bundled)",
+    "light": "light (bundled, learned from all-MiniLM-L6-v2)",
+}
 
 
 class FactSettings(Protocol):

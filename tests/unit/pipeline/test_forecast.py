@@ -16,9 +16,9 @@ POOL = [f"I wrote to the library about my {n} card, and nobody answered." for n 
 METHODS = ("maple", "mosaic")
 
 
-def project_with_pool(folder: Path, method: str) -> tuple[Project, Rehearsal]:
+def project_with_pool(folder: Path, method: str, **changes: str) -> tuple[Project, Rehearsal]:
     generator = {"provider": "pool", "pool": {"texts": POOL}}
-    project = write_project(folder, generator=generator, methods={method: {}})
+    project = write_project(folder, generator=generator, methods={method: {}}, **changes)
     found = rehearse(project)
     assert found is not None
     return project, found
@@ -34,3 +34,21 @@ def test_texts_of_a_pool_are_embedded_once_each(
     found = forecast.forecast_run(project, rehearsal, records)
     assert rehearsal.forecast.calls > len(POOL)
     assert found.embeddings == records.characters + sum(map(len, POOL))
+
+
+@pytest.mark.parametrize(
+    ("model", "minutes", "advised"),
+    [("bundled", 6, True), ("bundled", 4, False), ("light", 6, False)],
+)
+def test_the_light_encoder_is_named_where_embeddings_take_long(
+    tmp_path: Path, model: str, minutes: float, advised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, rehearsal = project_with_pool(tmp_path, "mosaic", embedding__model=model)
+    records = corpus_findings(project)
+    characters = records.characters + sum(map(len, POOL))
+    seconds = {"bundled": 60 * minutes / characters, "light": 6 * minutes / characters}
+    monkeypatch.setattr(
+        forecast, "_seconds_per_character", lambda settings: seconds[settings.model]
+    )
+    found = forecast.forecast_run(project, rehearsal, records)
+    assert ("embedding.model=light about 0.6 min" in found.line()) == advised

@@ -19,6 +19,7 @@ from sugarbush.pipeline.dvc_lock import code_of_last_run
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.opening import open_project
 from sugarbush.pipeline.stages import fingerprint, make_example
+from sugarbush.run.context import Project
 from tests.settings import ROOT
 
 PACKAGE = ROOT / "sugarbush"
@@ -177,25 +178,31 @@ def test_the_example_of_an_older_version_is_written_again(
     assert corpus.read_bytes() == written
 
 
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    project = open_project(tmp_path)
+    make_example.run(project)
+    return project
+
+
 LOCKED = "stages:\n  prepare:\n    params:\n      data/stamps/settings.json:\n        code: {}\n"
 
 
 def test_the_first_run_after_an_upgrade_says_what_runs_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    example: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    project, lock = open_project(tmp_path), tmp_path / "dvc.lock"
-    make_example.run(project)
+    lock = example.base / "dvc.lock"
 
     def said(*, only_look: bool = False) -> bool:
-        fingerprint.run(project, only_look=only_look)
+        fingerprint.run(example, only_look=only_look)
         return "has changed since the last run" in capsys.readouterr().out
 
     assert not said()
     for damaged in ("", "[", "stages: 1\n", LOCKED.format("[1]")):
         lock.write_text(damaged)
-        assert code_of_last_run(tmp_path) is None and not said()
+        assert code_of_last_run(example.base) is None and not said()
     lock.write_text(LOCKED.format("'" + code_digest() + "'"))
     assert not said()
     lock.write_text(LOCKED.format("an older version"))
@@ -204,13 +211,10 @@ def test_the_first_run_after_an_upgrade_says_what_runs_again(
 
 
 def test_the_first_run_after_an_upgrade_names_the_mechanisms_of_a_new_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    example: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They draw and charge again, also if their inputs are the same."""
-    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    project, lock = open_project(tmp_path), tmp_path / "dvc.lock"
-    make_example.run(project)
+    lock = example.base / "dvc.lock"
     now = {stage.name: stage.version for stage in STAGES if stage.spends}
 
     def said(**versions: int) -> str:
@@ -220,7 +224,7 @@ def test_the_first_run_after_an_upgrade_names_the_mechanisms_of_a_new_version(
         }
         entries = {name: {"params": {"data/stamps/settings.json": s}} for name, s in stages.items()}
         lock.write_text(json.dumps({"stages": entries}))
-        fingerprint.run(project)
+        fingerprint.run(example)
         return capsys.readouterr().out
 
     metadata, evolve = now["synthesize_metadata"], now["evolve"]
