@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from itertools import chain
@@ -40,6 +40,7 @@ ENGLISH_MODELS = (BUNDLED, LIGHT)
 _VERSION = 3
 _TEXTS_PER_CALL = 512
 _TEXTS_PER_WRITE = 4096  # a file of the cache, and the most that a killed run loses
+_LIGHT_TOKENS = 1024  # of a batch: a fifth less time than with 256
 _WRITE_EVERY_S = 1.0  # a write waits for the disk
 _TEST_TEXTS = tuple(" ".join([PROBE] * n)[: 60 * n - 50] for n in range(1, 9))
 
@@ -385,7 +386,7 @@ def _load_light(folder: Path) -> Transformer:
     """Load the light encoder, with the word vectors and the tokenizer of the bundled model."""
     from sugarbush.embedding.light import Light
 
-    return _own_transformer(folder, Light)
+    return replace(_own_transformer(folder, Light), cpu_tokens=_LIGHT_TOKENS)
 
 
 def _own_transformer(folder: Path, network_of: Callable[[Path], Any]) -> Transformer:

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from sugarbush.embedding.vectors import PROBE, require_float32, unit, well_formed
 
-# More tokens are not faster (docs/decisions/embeddings.md).
-_BATCH_TOKENS = {"cpu": 256, "cuda": 16384}
+CPU_TOKENS = 256  # of a batch; with more, MiniLM is not faster (docs/decisions/embeddings.md)
+_CUDA_TOKENS = 16384
 # On a CPU, smaller batches and fewer texts cost less time alone than the test of their shape.
 _LEAST_ROWS = 4
 _LEAST_TEXTS = 64
@@ -41,7 +41,9 @@ _SAME_COSINE = 0.999
 @dataclass(frozen=True)
 class Transformer:
     """A transformer that reads token ids. `alone`: whether the reference shape is a single text.
-    `prefix` is the text that the model's own settings put before each text, such as "query: "."""
+    `prefix` is the text that the model's own settings put before each text, such as "query: ".
+    `cpu_tokens` is the size of a batch on a CPU, in tokens.
+    """
 
     network: Any
     tokenizer: Any
@@ -50,6 +52,7 @@ class Transformer:
     most_tokens: int
     alone: bool
     prefix: str = ""
+    cpu_tokens: int = CPU_TOKENS
     # whether a shape (rows, tokens) passed the test
     tested: dict[tuple[int, int], bool] = field(default_factory=dict, repr=False)
 
@@ -93,7 +96,8 @@ class Transformer:
     def _largest(self, length: int, count: int) -> int:
         """Return the number of rows of a batch that passes the test. If the batch is the reference
         shape, its size must not depend on `count`."""
-        rows = max(1, _BATCH_TOKENS[self.device] // max(1, length))
+        tokens = self.cpu_tokens if self.device == "cpu" else _CUDA_TOKENS
+        rows = max(1, tokens // max(1, length))
         if self.alone and (rows < _LEAST_ROWS or count < _LEAST_TEXTS):
             return 1
         return rows
