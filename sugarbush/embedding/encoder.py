@@ -40,8 +40,13 @@ ENGLISH_MODELS = (BUNDLED, LIGHT)
 _VERSION = 3
 _TEXTS_PER_CALL = 512
 _TEXTS_PER_WRITE = 4096  # a file of the cache, and the most that a killed run loses
+_LIGHT_WEIGHTS = Path(__file__).with_name("light.safetensors")
 _LIGHT_TOKENS = 1024  # of a batch: a fifth less time than with 256
 _WRITE_EVERY_S = 1.0  # a write waits for the disk
+_CPU_INFO, _DEVICES = Path("/proc/cpuinfo"), Path("/dev")
+_CPU_FACTS = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features", "isa")
+_CPU_VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA")  # PyTorch uses fewer instructions
+_ACCELERATORS = ("nvidiactl", "nvidia0", "kfd", "dxg")  # of CUDA, ROCm and CUDA under WSL
 _TEST_TEXTS = tuple(" ".join([PROBE] * n)[: 60 * n - 50] for n in range(1, 9))
 
 
@@ -209,9 +214,7 @@ class Encoder:
         identity = f"{_digest(model_folder(name))}:{_arithmetic()}"
         if name != LIGHT:
             return identity
-        from sugarbush.embedding.light import WEIGHTS
-
-        return f"{hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()[:32]}:{identity}"
+        return f"{hashlib.sha256(_LIGHT_WEIGHTS.read_bytes()).hexdigest()[:32]}:{identity}"
 
     @cached_property
     def _model(self) -> Transformer | _WholeTexts:
@@ -328,13 +331,33 @@ def _digest(folder: Path) -> str:
 @lru_cache(maxsize=1)
 def _arithmetic() -> str:
     """Return the versions and the processor, which determine the last bits of a vector."""
+    processor = _plain_cpu() or _processor_of_torch()
+    return f"{version('torch')}:{version('sentence-transformers')}:{processor}"
+
+
+def _plain_cpu() -> str | None:
+    """Return what Linux says of a CPU without an accelerator beside it, otherwise None.
+
+    PyTorch needs seconds to import, and a stage whose vectors are in the cache needs nothing else
+    of it.
+    """
+    if any((_DEVICES / name).exists() for name in _ACCELERATORS):
+        return None
+    try:
+        lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    facts = {line for line in lines if line.startswith(_CPU_FACTS)}
+    chosen = [f"{name}={os.environ.get(name)}" for name in _CPU_VARIABLES]
+    return hashlib.sha256("\n".join([*sorted(facts), *chosen]).encode()).hexdigest()[:32]
+
+
+def _processor_of_torch() -> str:
     import torch
 
     if torch.cuda.is_available():
-        processor = torch.cuda.get_device_name()
-    else:
-        processor = torch.backends.cpu.get_cpu_capability()
-    return f"{torch.__version__}:{version('sentence-transformers')}:{processor}"
+        return torch.cuda.get_device_name()
+    return torch.backends.cpu.get_cpu_capability()
 
 
 @lru_cache(maxsize=2)
@@ -386,7 +409,8 @@ def _load_light(folder: Path) -> Transformer:
     """Load the light encoder, with the word vectors and the tokenizer of the bundled model."""
     from sugarbush.embedding.light import Light
 
-    return replace(_own_transformer(folder, Light), cpu_tokens=_LIGHT_TOKENS)
+    own = _own_transformer(folder, lambda folder: Light(folder, weights=_LIGHT_WEIGHTS))
+    return replace(own, cpu_tokens=_LIGHT_TOKENS)
 
 
 def _own_transformer(folder: Path, network_of: Callable[[Path], Any]) -> Transformer:

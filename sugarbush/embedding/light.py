@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 _WORDS: Final = "embeddings.word_embeddings.weight"
-WEIGHTS: Final = Path(__file__).with_name("light.safetensors")
 GROUPS: Final = 8  # the features of a text are averaged in groups, each with its own weights
 _SCALE: Final = ".scale"
 MOST_LOGIT: Final = 8.0
@@ -34,11 +33,11 @@ class Light(nn.Module):
     )
     alone: Tensor  # (vocabulary, own + groups): what a token gives the text, and with which weights
 
-    def __init__(self, folder: Path) -> None:
-        """Load the encoder. `folder` has MiniLM, whose word vectors are read."""
+    def __init__(self, folder: Path, *, weights: Path) -> None:
+        """Load the weights, and the word vectors of MiniLM in `folder`."""
         super().__init__()
         words = minilm_words(folder)
-        own = read_weights(WEIGHTS)
+        own = read_weights(weights)
         self.dim = int(own["o.bias"].shape[0])
         self.register_buffer("words", words @ own["conv.weight"].T)
         logits = words @ own["gs.weight"].T + own["gs.bias"]

@@ -1,6 +1,8 @@
 """Tests that the encoder equals sentence-transformers, for any batches and with its cache."""
 
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -517,3 +519,60 @@ def test_a_registered_encoder_is_chosen_by_its_name(
     monkeypatch.setattr(Lengths, "identity", "2")
     with pytest.raises(TypeError):
         an_encoder(model="lengths", cache=cache).encode(["abcd"])
+
+
+@pytest.fixture
+def a_linux_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the files that Linux shows of a CPU without an accelerator."""
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: avx2 fma\nbogomips\t: 4.1\n")
+    monkeypatch.setattr(encode, "_CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(encode, "_DEVICES", tmp_path)
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
+    return tmp_path
+
+
+def test_a_cpu_is_known_by_what_it_can_do(
+    a_linux_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, info = encode._plain_cpu(), a_linux_machine / "cpuinfo"
+    assert first is not None
+    info.write_text(info.read_text().replace("4.1", "3.9") + info.read_text())
+    assert encode._plain_cpu() == first
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    assert encode._plain_cpu() not in (first, None)
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY")
+    info.write_text(info.read_text().replace("fma", "fma avx512f"))
+    assert encode._plain_cpu() not in (first, None)
+
+
+@pytest.mark.parametrize("device", ["nvidiactl", "nvidia0", "kfd", "dxg"])
+def test_pytorch_names_the_processor_where_there_may_be_another(
+    a_linux_machine: Path, device: str
+) -> None:
+    (a_linux_machine / device).touch()
+    assert encode._plain_cpu() is None
+    (a_linux_machine / device).unlink()
+    (a_linux_machine / "cpuinfo").unlink()
+    assert encode._plain_cpu() is None
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(encode._plain_cpu() is None, reason="PyTorch must name the processor")
+def test_cached_vectors_need_no_pytorch(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from sugarbush.embedding.cache import EmbeddingCache\n"
+        "from sugarbush.embedding.encoder import Encoder\n"
+        "from sugarbush.embedding.settings import EmbeddingSettings\n"
+        "for model in ('bundled', 'light'):\n"
+        "    cache = EmbeddingCache(Path(sys.argv[1]))\n"
+        "    Encoder(EmbeddingSettings(model=model), cache=cache).encode(['a text'])\n"
+        "print('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    said = [
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
+        for _ in range(2)
+    ]
+    assert said == ["True", "False"]
