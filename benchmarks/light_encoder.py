@@ -38,6 +38,8 @@ RATE, WARM_UP, OF_PAIRS = 3e-3, 200, 3.0
 class Learner(nn.Module):
     """`sugarbush.embedding.light.Light` in a form that learns, for texts of different lengths."""
 
+    minilm: Tensor
+
     def __init__(self, words: Tensor) -> None:
         super().__init__()
         self.register_buffer("minilm", words, persistent=False)
@@ -55,9 +57,9 @@ class Learner(nn.Module):
         self.ln = nn.LayerNorm(joined)
         self.skip, self.h = nn.Linear(joined, dim), nn.Linear(joined, HIDDEN)
         self.o = nn.Linear(HIDDEN, dim)
-        with torch.no_grad():
-            for layer, share in (("o", 0.3), ("b1", 0.5), ("b2", 0.5)):
-                self.get_submodule(layer).weight *= share
+        for layer, share in (("o", 0.3), ("b1", 0.5), ("b2", 0.5)):
+            weight = self.get_parameter(f"{layer}.weight")
+            weight.data *= share
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return unit vectors (n, dim) of token ids (n, tokens) where `mask` is 1."""

@@ -31,6 +31,8 @@ class Light(nn.Module):
     words: (
         Tensor  # (vocabulary, 3 * width): what a token gives its left neighbour, itself, its right
     )
+    start: Tensor
+    window: Tensor  # (places, width): weights of the features of the tokens around a token
     alone: Tensor  # (vocabulary, own + groups): what a token gives the text, and with which weights
 
     def __init__(self, folder: Path, *, weights: Path) -> None:
@@ -128,7 +130,8 @@ def minilm_words(folder: Path) -> Tensor:
     with safe_open(folder / "model.safetensors", "pt") as file:
         words: Tensor = file.get_tensor(_WORDS).float()
     words = words - words.mean(dim=0)
-    return words / words.norm(dim=1).mean() * words.shape[1] ** 0.5
+    scale: Tensor = words.shape[1] ** 0.5 / words.norm(dim=1).mean()
+    return words * scale
 
 
 def _weighted(states: Tensor, logits: Tensor) -> Tensor:
