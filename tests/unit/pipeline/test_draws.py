@@ -117,6 +117,7 @@ def test_without_the_settings_every_run_is_a_new_draw(tmp_path: Path) -> None:
         assert decide_draws(project).is_new
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     cap=st.sampled_from([0.5, 1.5, 4.0]),

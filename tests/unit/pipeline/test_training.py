@@ -54,6 +54,7 @@ def test_rate_and_steps_follow_from_the_dp_record_count() -> None:
     assert schedule.steps == round(4 * 4000 / 256)
 
 
+@pytest.mark.slow
 def test_persons_are_reckoned_as_few_as_the_dp_record_count_allows() -> None:
     """If each user has at most 5 of the 4,000 records, there are at least 800 users."""
     schedule = mechanism_of(params(**SETTINGS, **PERSONS))

@@ -91,6 +91,7 @@ def test_a_profile_of_fields_releases_the_length_of_each() -> None:
     assert not {"subject", "body"} & set(profile.term_counts()), "labels are no words of a text"
 
 
+@pytest.mark.slow
 def test_a_profile_of_conversations_releases_turns_and_words_per_turn() -> None:
     said = init("--conversation", "messages")
     assert "words per turn" in said
@@ -118,6 +119,7 @@ def test_a_profile_of_json_records_keeps_the_json_schema_and_its_attributes() ->
     assert schema.names[:2] == ("item", "shop")
 
 
+@pytest.mark.slow
 def test_a_profile_of_a_frame_with_a_shape() -> None:
     import pandas as pd
 
@@ -135,6 +137,7 @@ def test_a_profile_of_a_frame_with_a_shape() -> None:
         sb.profile(frame, text={}, privacy=privacy)
 
 
+@pytest.mark.slow
 def test_the_draft_never_requests_more_turns_than_the_largest_number() -> None:
     form = TextForm.model_validate({"conversation": {"max_turns": 5, "words_per_turn": [9]}})
     init("--conversation", "messages")

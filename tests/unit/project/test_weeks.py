@@ -61,6 +61,7 @@ def test_the_command_shows_a_plan_and_charges_nothing(
     assert both.exit_code == 2 and "without another option" in both.output
 
 
+@pytest.mark.slow
 def test_the_command_and_the_api_plan_the_same_epsilons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ def test_dependence_is_the_total_variation_from_the_product_of_marginals(rows) -
         assert found["abc"[one], "abc"[other]] == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_what_determines_one_another_depends_and_what_is_constant_does_not() -> None:
     half = np.repeat([0, 5999], 50)
     found = dependence(np.stack([half, half, np.zeros(100, int)], axis=1), ("a", "b", "c"))
