@@ -147,7 +147,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for row in read_json_lines(asked.texts.read_text(encoding="utf-8"))
         if row["text"].strip()
     ]
-    lesson = Lesson(list(dict.fromkeys(texts)))
+    distinct = list(dict.fromkeys(texts))
+    if len(distinct) < HELD_OUT + BATCH:
+        parser.error(f"needs at least {HELD_OUT + BATCH} different texts")
+    lesson = Lesson(distinct)
     order = public_rng(0, "held out").permutation(len(lesson.ids))
     learner = Learner(minilm_words(model_folder(BUNDLED)))
     train(learner, lesson, order[:-HELD_OUT], seconds=60 * asked.minutes)

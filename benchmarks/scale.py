@@ -117,6 +117,7 @@ def write_project(base: Path, options: argparse.Namespace) -> None:
     (base / "schema.yaml").write_text(
         yaml.safe_dump({"subject": "invented records", "attributes": attributes})
     )
+    encoder = options.encoder or "bundled"
     settings: dict[str, Any] = {
         "methods": {"maple": {}},
         "privacy": {"dataset": "scale", "epsilon": 4.0, "delta": min(1e-6, 0.1 / options.records)},
@@ -127,7 +128,9 @@ def write_project(base: Path, options: argparse.Namespace) -> None:
             "schema": "schema.yaml",
         },
         "generator": {"simulator": {"any_texts": True}},
-        "embedding": {"model": options.encoder if options.like else str(base / "encoder")},
+        "embedding": {
+            "model": (options.encoder or "bundled") if options.like else str(base / "encoder")
+        },
         "run": {"cluster": options.cluster},
     }
     (base / "params.yaml").write_text(yaml.safe_dump(settings))
@@ -149,7 +152,8 @@ def invented_records(
 def real_texts(files: list[Path]) -> list[list[str]]:
     """Return the words of each text of all tables."""
     frames = [pd.read_parquet(file, columns=["text"]) for file in files]
-    return [text.split() for text in pd.concat(frames)["text"]]
+    texts = pd.concat(frames)["text"].dropna()
+    return [words for text in texts if (words := text.split())]
 
 
 def changed_texts(
@@ -203,11 +207,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--words", type=int, default=WORDS, help="of a text")
     parser.add_argument("--csv-corpus", action="store_true", help="one csv file, not parquet parts")
     parser.add_argument("--like", type=Path, nargs="+", help="tables of texts, as parquet")
-    parser.add_argument("--encoder", default="bundled", help="with --like: embedding.model")
+    parser.add_argument("--encoder", help="with --like: embedding.model (default: bundled)")
     parser.add_argument("--project", type=Path, help="a folder for a project that stays")
     parser.add_argument("--stages", nargs="+", default=[stage[0] for stage in STAGES])
     parser.add_argument("--cluster", default="local", help="the setting run.cluster")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.encoder and not options.like:
+        parser.error("--encoder needs --like")
+    return options
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,11 +43,12 @@ _VERSION = 3
 _TEXTS_PER_CALL = 512
 _TEXTS_PER_WRITE = 4096  # a file of the cache, and the most that a killed run loses
 _LIGHT_WEIGHTS = Path(__file__).with_name("light.safetensors")
-_LIGHT_TOKENS = 1024  # of a batch: a fifth less time than with 256
+_LIGHT_TOKENS = 1024  # of a batch: less time than with 256
 _WRITE_EVERY_S = 1.0  # a write waits for the disk
 _CPU_INFO, _DEVICES = Path("/proc/cpuinfo"), Path("/dev")
-_CPU_FACTS = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features", "isa")
-_CPU_VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA")  # PyTorch uses fewer instructions
+_CPU_FACTS = ("vendor_id", "cpu family", "model", "stepping", "cache size", "flags")
+_CPU_FLAGS = re.compile(r"(s?sse|avx|fma|f16c|bmi|amx|x86)\w*")  # what matrix products may use
+_CPU_VARIABLES = re.compile(r"(ONEDNN|DNNL|MKL|ATEN)_(?!.*(VERBOSE|NUM_THREADS))")
 _ACCELERATORS = ("nvidiactl", "nvidia0", "kfd", "dxg")  # of CUDA, ROCm and CUDA under WSL
 _TEST_TEXTS = tuple(" ".join([PROBE] * n)[: 60 * n - 50] for n in range(1, 9))
 
@@ -214,7 +217,7 @@ class Encoder:
         identity = f"{_digest(model_folder(name))}:{_arithmetic()}"
         if name != LIGHT:
             return identity
-        return f"{hashlib.sha256(_LIGHT_WEIGHTS.read_bytes()).hexdigest()[:32]}:{identity}"
+        return f"{_digest_of_weights()}:{identity}"
 
     @cached_property
     def _model(self) -> Transformer | _WholeTexts:
@@ -328,6 +331,20 @@ def _digest(folder: Path) -> str:
     return total.hexdigest()[:32]
 
 
+def _digest_of_weights() -> str:
+    try:
+        return hashlib.sha256(_LIGHT_WEIGHTS.read_bytes()).hexdigest()[:32]
+    except OSError as error:
+        raise ParamsError(_not_loaded(_LIGHT_WEIGHTS, error)) from None
+
+
+def _not_loaded(model: Path, error: Exception) -> str:
+    return (
+        f"params.yaml: embedding.model: {model} is not a model that can be loaded "
+        f"({type(error).__name__})"
+    )
+
+
 @lru_cache(maxsize=1)
 def _arithmetic() -> str:
     """Return the versions and the processor, which determine the last bits of a vector."""
@@ -336,20 +353,36 @@ def _arithmetic() -> str:
 
 
 def _plain_cpu() -> str | None:
-    """Return what Linux says of a CPU without an accelerator beside it, otherwise None.
+    """Return what Linux says of an x86 processor without an accelerator, otherwise None.
 
     PyTorch needs seconds to import, and a stage whose vectors are in the cache needs nothing else
-    of it.
+    of it. Where this function knows the processor, texts are embedded on it (`_device`).
     """
-    if any((_DEVICES / name).exists() for name in _ACCELERATORS):
+    if platform.machine() != "x86_64" or any((_DEVICES / n).exists() for n in _ACCELERATORS):
         return None
     try:
         lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return None
-    facts = {line for line in lines if line.startswith(_CPU_FACTS)}
-    chosen = [f"{name}={os.environ.get(name)}" for name in _CPU_VARIABLES]
-    return hashlib.sha256("\n".join([*sorted(facts), *chosen]).encode()).hexdigest()[:32]
+    facts = {_fact(*line.partition(":")[::2]) for line in lines if line.startswith(_CPU_FACTS)}
+    if not any(fact.startswith("flags") for fact in facts):
+        return None
+    chosen = {f"{name}={value}" for name, value in os.environ.items() if _CPU_VARIABLES.match(name)}
+    return hashlib.sha256("\n".join(sorted(facts | chosen)).encode()).hexdigest()[:32]
+
+
+def _fact(name: str, value: str) -> str:
+    """Return a line of /proc/cpuinfo. A newer system may know more flags of the same processor."""
+    words = value.split()
+    if name.strip() == "flags":
+        words = sorted(filter(_CPU_FLAGS.fullmatch, words))
+    return f"{name.strip()}: {' '.join(words)}"
+
+
+def _device() -> str:
+    import torch
+
+    return "cuda" if _plain_cpu() is None and torch.cuda.is_available() else "cpu"
 
 
 def _processor_of_torch() -> str:
@@ -407,9 +440,13 @@ def _load_bert(folder: Path) -> Transformer:
 @lru_cache(maxsize=1)
 def _load_light(folder: Path) -> Transformer:
     """Load the light encoder, with the word vectors and the tokenizer of the bundled model."""
-    from sugarbush.embedding.light import Light
+    from sugarbush.embedding.light import Light, read_weights
 
-    own = _own_transformer(folder, lambda folder: Light(folder, weights=_LIGHT_WEIGHTS))
+    try:
+        weights = read_weights(_LIGHT_WEIGHTS)
+    except Exception as error:  # any damaged file
+        raise ParamsError(_not_loaded(_LIGHT_WEIGHTS, error)) from None
+    own = _own_transformer(folder, lambda folder: Light(folder, weights))
     return replace(own, cpu_tokens=_LIGHT_TOKENS)
 
 
@@ -420,14 +457,11 @@ def _own_transformer(folder: Path, network_of: Callable[[Path], Any]) -> Transfo
     from sugarbush.embedding.onednn import use_onednn
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = _device()
     try:
         network, tokenizer = network_of(folder), WordPieces.of(folder)
     except Exception as error:  # any damaged file
-        raise ParamsError(
-            f"params.yaml: embedding.model: {folder} is not a model that can be loaded "
-            f"({type(error).__name__})"
-        ) from None
+        raise ParamsError(_not_loaded(folder, error)) from None
     if device == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         use_onednn(network)
     return Transformer(
@@ -443,12 +477,11 @@ def _own_transformer(folder: Path, network_of: Callable[[Path], Any]) -> Transfo
 def _load_network(folder: Path) -> tuple[Any, str]:
     # Each batch has its own thread, so threads of the tokenizer would only compete.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    import torch
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = _device()
     try:
         network = SentenceTransformer(
             str(folder),

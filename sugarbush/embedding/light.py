@@ -1,4 +1,4 @@
-"""A small encoder that learned to give the vectors of the bundled MiniLM at a tenth of its cost.
+"""A small encoder that learned to give the vectors of the bundled MiniLM, in a tenth of its time.
 
 The word vectors are MiniLM's own. Each token's vector is mixed with those of its neighbours, passes
 two small blocks that also read the mean of the text, and is averaged in groups with learned
@@ -35,11 +35,10 @@ class Light(nn.Module):
     window: Tensor  # (places, width): weights of the features of the tokens around a token
     alone: Tensor  # (vocabulary, own + groups): what a token gives the text, and with which weights
 
-    def __init__(self, folder: Path, *, weights: Path) -> None:
-        """Load the weights, and the word vectors of MiniLM in `folder`."""
+    def __init__(self, folder: Path, own: Mapping[str, Tensor]) -> None:
+        """Load the word vectors of MiniLM in `folder`. `own` are the weights of this encoder."""
         super().__init__()
         words = minilm_words(folder)
-        own = read_weights(weights)
         self.dim = int(own["o.bias"].shape[0])
         self.register_buffer("words", words @ own["conv.weight"].T)
         logits = words @ own["gs.weight"].T + own["gs.bias"]
@@ -86,7 +85,7 @@ class Light(nn.Module):
 class _Block(nn.Module):
     """Two layers with a residual, which read a token and the mean of its text."""
 
-    def __init__(self, weights: dict[str, Tensor], name: str) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], name: str) -> None:
         super().__init__()
         self.norm = _layer_norm(weights, f"n{name}")
         self.widen = _linear(weights, f"a{name}")
@@ -151,7 +150,7 @@ def _filled(rows: Tensor) -> Tensor:
     return rows if len(rows) >= _FEWEST_ROWS else rows.repeat(_FEWEST_ROWS, 1)[:_FEWEST_ROWS]
 
 
-def _linear(weights: dict[str, Tensor], name: str) -> nn.Linear:
+def _linear(weights: Mapping[str, Tensor], name: str) -> nn.Linear:
     weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     linear.weight = nn.Parameter(weight, requires_grad=False)
@@ -160,7 +159,7 @@ def _linear(weights: dict[str, Tensor], name: str) -> nn.Linear:
     return linear
 
 
-def _layer_norm(weights: dict[str, Tensor], name: str) -> nn.LayerNorm:
+def _layer_norm(weights: Mapping[str, Tensor], name: str) -> nn.LayerNorm:
     norm = nn.LayerNorm(weights[f"{name}.weight"].shape[0], device="meta")
     norm.weight = nn.Parameter(weights[f"{name}.weight"], requires_grad=False)
     norm.bias = nn.Parameter(weights[f"{name}.bias"], requires_grad=False)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from sugarbush.embedding.encoder import BUNDLED, LIGHT, Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.errors import ParamsError
+from sugarbush.languages import ENGLISH
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.preparation.findings import CHARACTERS_PER_TOKEN, CorpusFindings
 from sugarbush.progress import working
@@ -77,9 +80,12 @@ def forecast_run(project: Project, rehearsal: Rehearsal, findings: CorpusFinding
             seconds = _seconds_per_character(settings.embedding)
     characters = findings.characters + _characters_of_texts(project, rehearsal)
     embeddings, light = characters * seconds / 60, None
-    if embeddings >= _LONG_MINUTES and settings.embedding.model == BUNDLED:
-        faster = settings.embedding.model_copy(update={"model": LIGHT})
-        light = characters * _seconds_per_character(faster) / 60
+    chosen, english = settings.embedding, project.schema.language.partition("-")[0] == ENGLISH
+    if embeddings >= _LONG_MINUTES and chosen.model == BUNDLED and english:
+        # A damaged light encoder does not concern a run that does not use it.
+        with suppress(ParamsError), working("measuring the speed of the light encoder"):
+            faster = chosen.model_copy(update={"model": LIGHT})
+            light = characters * _seconds_per_character(faster) / 60
     return RunForecast(
         requests=forecast.minutes or 0.0,
         embeddings=embeddings,

@@ -1,5 +1,6 @@
 """Tests that the encoder equals sentence-transformers, for any batches and with its cache."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -521,28 +522,60 @@ def test_a_registered_encoder_is_chosen_by_its_name(
         an_encoder(model="lengths", cache=cache).encode(["abcd"])
 
 
+CPU = "processor\t: 0\nmodel name\t: EPYC\nflags\t\t: avx2 fma aes\nbogomips\t: 4.1\n"
+
+
 @pytest.fixture
 def a_linux_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with the files that Linux shows of a CPU without an accelerator."""
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: avx2 fma\nbogomips\t: 4.1\n")
+    (tmp_path / "cpuinfo").write_text(CPU)
     monkeypatch.setattr(encode, "_CPU_INFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(encode, "_DEVICES", tmp_path)
-    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
+    monkeypatch.setattr(encode.platform, "machine", lambda: "x86_64")
+    for name in list(os.environ):
+        if name.startswith(("ATEN_", "DNNL_", "MKL_", "ONEDNN_")):
+            monkeypatch.delenv(name)
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "differs"),
+    [
+        ("4.1", "3.9", False),
+        ("aes", "aes a_flag_of_a_newer_kernel", False),
+        ("bogomips", "processor\t: 1\nflags\t\t: avx2 fma aes\nbogomips", False),
+        ("fma", "fma avx512f", True),
+        ("EPYC", "Xeon", True),
+        ("model name", "cache size\t: 512 KB\nmodel name", True),
+    ],
+)
 def test_a_cpu_is_known_by_what_it_can_do(
-    a_linux_machine: Path, monkeypatch: pytest.MonkeyPatch
+    a_linux_machine: Path, old: str, new: str, differs: bool
 ) -> None:
-    first, info = encode._plain_cpu(), a_linux_machine / "cpuinfo"
-    assert first is not None
-    info.write_text(info.read_text().replace("4.1", "3.9") + info.read_text())
-    assert encode._plain_cpu() == first
-    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
-    assert encode._plain_cpu() not in (first, None)
-    monkeypatch.delenv("ATEN_CPU_CAPABILITY")
-    info.write_text(info.read_text().replace("fma", "fma avx512f"))
-    assert encode._plain_cpu() not in (first, None)
+    first = encode._plain_cpu()
+    (a_linux_machine / "cpuinfo").write_text(CPU.replace(old, new))
+    assert None not in (first, encode._plain_cpu())
+    assert (encode._plain_cpu() != first) == differs
+
+
+@pytest.mark.usefixtures("a_linux_machine")
+@pytest.mark.parametrize(
+    ("variable", "differs"),
+    [
+        ("ATEN_CPU_CAPABILITY", True),
+        ("DNNL_MAX_CPU_ISA", True),
+        ("MKL_CBWR", True),
+        ("ONEDNN_DEFAULT_FPMATH_MODE", True),
+        ("ONEDNN_VERBOSE", False),
+        ("MKL_NUM_THREADS", False),
+    ],
+)
+def test_variables_that_choose_instructions_are_part_of_the_processor(
+    variable: str, differs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = encode._plain_cpu()
+    monkeypatch.setenv(variable, "1")
+    assert (encode._plain_cpu() != first) == differs
 
 
 @pytest.mark.parametrize("device", ["nvidiactl", "nvidia0", "kfd", "dxg"])
@@ -551,9 +584,33 @@ def test_pytorch_names_the_processor_where_there_may_be_another(
 ) -> None:
     (a_linux_machine / device).touch()
     assert encode._plain_cpu() is None
-    (a_linux_machine / device).unlink()
+
+
+@pytest.mark.parametrize("content", [None, "", "cpu\t: POWER9\n", "\udcff"])
+def test_pytorch_names_a_processor_that_linux_does_not_describe(
+    a_linux_machine: Path, content: str | None
+) -> None:
     (a_linux_machine / "cpuinfo").unlink()
+    if content is not None:
+        (a_linux_machine / "cpuinfo").write_text(content, errors="surrogateescape")
     assert encode._plain_cpu() is None
+
+
+@pytest.mark.usefixtures("a_linux_machine")
+def test_pytorch_names_a_processor_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode.platform, "machine", lambda: "aarch64")
+    assert encode._plain_cpu() is None
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_text_is_embedded_on_the_processor_that_the_key_names(
+    a_linux_machine: Path, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver may show its device only after the key was computed."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    if not plain:
+        (a_linux_machine / "nvidiactl").touch()
+    assert encode._device() == ("cpu" if plain else "cuda")
 
 
 @pytest.mark.slow

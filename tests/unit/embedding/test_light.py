@@ -10,9 +10,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from sugarbush.embedding import encoder as encode
 from sugarbush.embedding import light, transformer
+from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.errors import ParamsError
 from sugarbush.examples.embedded import FOLDER
 from sugarbush.randomness import public_rng
 
@@ -85,3 +88,18 @@ def test_weights_on_disk_are_close_to_those_written(tmp_path: Path) -> None:
     largest = matrix.abs().amax(dim=1, keepdim=True)
     assert ((found["m.weight"] - matrix).abs() <= largest / 200).all()
     assert torch.allclose(found["v"], vector, atol=2e-3)
+
+
+@pytest.mark.parametrize("damaged", [None, b"", b"no weights"])
+def test_damaged_weights_have_one_clear_message(
+    damaged: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "light.safetensors"
+    if damaged is not None:
+        file.write_bytes(damaged)
+    monkeypatch.setattr(encode, "_LIGHT_WEIGHTS", file)
+    encode._load_light.cache_clear()
+    for cache in (None, EmbeddingsInMemory()):
+        with pytest.raises(ParamsError, match=r"light\.safetensors is not a model"):
+            Encoder(EmbeddingSettings(model="light"), cache=cache).encode(["a text"])
+    encode._load_light.cache_clear()

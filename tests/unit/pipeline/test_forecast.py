@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.errors import ParamsError
 from sugarbush.pipeline import forecast
 from sugarbush.preparation.findings import corpus_findings
 from sugarbush.rehearsal.rehearse import Rehearsal, rehearse
@@ -52,3 +54,30 @@ def test_the_light_encoder_is_named_where_embeddings_take_long(
     )
     found = forecast.forecast_run(project, rehearsal, records)
     assert ("embedding.model=light about 0.6 min" in found.line()) == advised
+
+
+def test_a_damaged_light_encoder_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seconds(settings: EmbeddingSettings) -> float:
+        if settings.model == "light":
+            raise ParamsError("damaged")
+        return 60.0
+
+    monkeypatch.setattr(forecast, "_seconds_per_character", seconds)
+    project, rehearsal = project_with_pool(tmp_path, "mosaic")
+    found = forecast.forecast_run(project, rehearsal, corpus_findings(project))
+    assert found.embeddings > 5
+    assert found.light is None
+
+
+def test_the_light_encoder_is_not_named_for_another_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecast, "_seconds_per_character", lambda settings: 60.0)
+    project, rehearsal = project_with_pool(tmp_path, "mosaic")
+    german = project.schema.model_copy(update={"language": "de"})
+    monkeypatch.setattr(type(project), "schema", german)
+    found = forecast.forecast_run(project, rehearsal, corpus_findings(project))
+    assert found.embeddings > 5
+    assert found.light is None
