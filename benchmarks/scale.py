@@ -128,9 +128,7 @@ def write_project(base: Path, options: argparse.Namespace) -> None:
             "schema": "schema.yaml",
         },
         "generator": {"simulator": {"any_texts": True}},
-        "embedding": {
-            "model": (options.encoder or "bundled") if options.like else str(base / "encoder")
-        },
+        "embedding": {"model": encoder if options.like else str(base / "encoder")},
         "run": {"cluster": options.cluster},
     }
     (base / "params.yaml").write_text(yaml.safe_dump(settings))
