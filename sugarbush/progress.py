@@ -90,9 +90,10 @@ class _State:
     def left(self) -> str:
         """The time left, by the time of the units that are done. It falls while a unit runs.
 
-        If the unit takes longer than expected, no time is stated.
+        Before 2% are done, or if the unit takes longer than expected, no time is stated: the first
+        units of a step often take longer than the rest.
         """
-        if not self.done:
+        if self.done * 50 < self.total or not self.done:
             return ""
         known_s = self.changed - self.started
         left_s = known_s * self.total / self.done - self.elapsed_s

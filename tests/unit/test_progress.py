@@ -163,6 +163,18 @@ def test_a_unit_that_takes_longer_than_the_others_states_no_time_left(
     assert "left" not in state.line()
 
 
+def test_the_first_units_of_a_long_step_state_no_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have waited for a model, and the longest texts come first."""
+    clock = Clock(0.0)
+    monkeypatch.setattr(module, "time", clock)
+    state = module._State(1_000, what="embeddings", unit="texts", private=True)
+    clock.now += 20
+    state.advance(19, "")
+    assert "left" not in state.line()
+    state.advance(1, "")
+    assert left_s(state.line()) == 16 * 60 + 20
+
+
 def test_a_step_of_unknown_length_says_what_runs_and_for_how_long(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
