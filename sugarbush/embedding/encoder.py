@@ -345,18 +345,31 @@ def _not_loaded(model: Path, error: Exception) -> str:
     )
 
 
-@lru_cache(maxsize=1)
 def _arithmetic() -> str:
     """Return the versions and the processor, which determine the last bits of a vector."""
-    processor = _plain_cpu() or _processor_of_torch()
-    return f"{version('torch')}:{version('sentence-transformers')}:{processor}"
+    return f"{version('torch')}:{version('sentence-transformers')}:{_processor()[1]}"
+
+
+@lru_cache(maxsize=1)
+def _processor() -> tuple[str, str]:
+    """Return the device of this process for PyTorch, and what identifies its processor.
+
+    Both are decided once: a driver may show its device later.
+    """
+    if (plain := _plain_cpu()) is not None:
+        return "cpu", plain
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda", torch.cuda.get_device_name()
+    return "cpu", torch.backends.cpu.get_cpu_capability()
 
 
 def _plain_cpu() -> str | None:
     """Return what Linux says of an x86 processor without an accelerator, otherwise None.
 
     PyTorch needs seconds to import, and a stage whose vectors are in the cache needs nothing else
-    of it. Where this function knows the processor, texts are embedded on it (`_device`).
+    of it. Where this function knows the processor, texts are embedded on it (`_processor`).
     """
     if platform.machine() != "x86_64" or any((_DEVICES / n).exists() for n in _ACCELERATORS):
         return None
@@ -377,20 +390,6 @@ def _fact(name: str, value: str) -> str:
     if name.strip() == "flags":
         words = sorted(filter(_CPU_FLAGS.fullmatch, words))
     return f"{name.strip()}: {' '.join(words)}"
-
-
-def _device() -> str:
-    import torch
-
-    return "cuda" if _plain_cpu() is None and torch.cuda.is_available() else "cpu"
-
-
-def _processor_of_torch() -> str:
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return torch.backends.cpu.get_cpu_capability()
 
 
 @lru_cache(maxsize=2)
@@ -457,7 +456,7 @@ def _own_transformer(folder: Path, network_of: Callable[[Path], Any]) -> Transfo
     from sugarbush.embedding.onednn import use_onednn
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    device = _device()
+    device = _processor()[0]
     try:
         network, tokenizer = network_of(folder), WordPieces.of(folder)
     except Exception as error:  # any damaged file
@@ -481,7 +480,7 @@ def _load_network(folder: Path) -> tuple[Any, str]:
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    device = _device()
+    device = _processor()[0]
     try:
         network = SentenceTransformer(
             str(folder),

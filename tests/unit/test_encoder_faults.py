@@ -83,9 +83,7 @@ def test_an_encoder_on_a_device_that_fails_is_refused_before_the_first_charge(
 ) -> None:
     """PyTorch without CUDA refuses this device, as a broken driver does."""
     encoder._load.cache_clear()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(encoder, "_plain_cpu", lambda: None)  # Linux shows an accelerator
-    monkeypatch.setattr(encoder, "_arithmetic", lambda: "cuda")
+    monkeypatch.setattr(encoder, "_processor", lambda: ("cuda", "a device"))
     corpus = prepared(tmp_path)
     with pytest.raises(sb.ParamsError, match=r'{"embedding": {"model"'):
         sb.synthesize(corpus, method=METHOD)

@@ -608,9 +608,15 @@ def test_a_text_is_embedded_on_the_processor_that_the_key_names(
 ) -> None:
     """A driver may show its device only after the key was computed."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    if not plain:
-        (a_linux_machine / "nvidiactl").touch()
-    assert encode._device() == ("cpu" if plain else "cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a device")
+    (a_linux_machine / ("later" if plain else "nvidiactl")).touch()
+    encode._processor.cache_clear()
+    key = encode._arithmetic()
+    (a_linux_machine / "nvidia0").touch()
+    assert encode._processor()[0] == ("cpu" if plain else "cuda")
+    assert key.endswith("a device") != plain
+    assert encode._arithmetic() == key
+    encode._processor.cache_clear()
 
 
 @pytest.mark.slow
