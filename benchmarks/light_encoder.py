@@ -63,11 +63,12 @@ class Learner(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return unit vectors (n, dim) of token ids (n, tokens) where `mask` is 1."""
-        distinct, places = torch.unique(ids, return_inverse=True)
+        distinct, positions = torch.unique(ids, return_inverse=True)
         words, mask = self.minilm[distinct], mask[..., None]
         counts = mask.sum(dim=1)
         left, middle, right = (
-            functional.embedding(places, each) * mask for each in self.conv(words).chunk(3, dim=1)
+            functional.embedding(positions, each) * mask
+            for each in self.conv(words).chunk(3, dim=1)
         )
         left = functional.pad(left[:, :-1], (0, 0, 1, 0))
         right = functional.pad(right[:, 1:], (0, 0, 0, 1))
@@ -84,8 +85,10 @@ class Learner(nn.Module):
         states = states * mask
         parts.append(states.sum(dim=1) / counts)
         parts.append(_weighted(states, self.gc(states), mask))
-        own, logits = (functional.embedding(places, layer(words)) for layer in (self.st, self.gs))
-        parts.append(_weighted(own, logits, mask))
+        alone, logits = (
+            functional.embedding(positions, layer(words)) for layer in (self.st, self.gs)
+        )
+        parts.append(_weighted(alone, logits, mask))
         joined = self.ln(torch.cat(parts, dim=1))
         vectors = self.skip(joined) + self.o(functional.relu(self.h(joined)))
         return functional.normalize(vectors, dim=1)
@@ -122,17 +125,17 @@ class Lesson:
         mask = torch.arange(padded.shape[1]) < torch.tensor(self.lengths[chosen])[:, None]
         return padded, mask.float(), self.vectors[chosen]
 
-    def batches(self, places: NDArray[np.int64], epoch: int) -> Iterator[NDArray[np.int64]]:
+    def batches(self, indices: NDArray[np.int64], epoch: int) -> Iterator[NDArray[np.int64]]:
         """Yield batches of similar length, in a random order."""
         rng = public_rng(epoch, "batches")
-        order, large = rng.permutation(places), 16 * BATCH
-        found: list[NDArray[np.int64]] = []
+        order, large = rng.permutation(indices), 16 * BATCH
+        batches: list[NDArray[np.int64]] = []
         for start in range(0, len(order), large):
             some = order[start : start + large]
             some = some[np.argsort(self.lengths[some], kind="stable")]
-            found += [some[i : i + BATCH] for i in range(0, len(some), BATCH)]
-        for place in rng.permutation(len(found)):
-            yield found[place]
+            batches += [some[i : i + BATCH] for i in range(0, len(some), BATCH)]
+        for index in rng.permutation(len(batches)):
+            yield batches[index]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -158,14 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(judged(learner.eval(), lesson, order[-HELD_OUT:]))
 
 
-def train(learner: Learner, lesson: Lesson, places: NDArray[np.int64], *, seconds: float) -> None:
+def train(learner: Learner, lesson: Lesson, indices: NDArray[np.int64], *, seconds: float) -> None:
     optimizer = torch.optim.AdamW(
         learner.parameters(), lr=RATE, weight_decay=0.01, betas=(0.9, 0.98)
     )
     start, step, epoch = time.monotonic(), 0, 0
     while True:
         epoch += 1
-        for chosen in lesson.batches(places, epoch):
+        for chosen in lesson.batches(indices, epoch):
             passed = (time.monotonic() - start) / seconds
             if passed >= 1:
                 return
@@ -187,8 +190,8 @@ def train(learner: Learner, lesson: Lesson, places: NDArray[np.int64], *, second
 
 
 @torch.no_grad()
-def judged(learner: Learner, lesson: Lesson, places: NDArray[np.int64]) -> str:
-    given = [lesson.batch(places[i : i + 100]) for i in range(0, len(places), 100)]
+def judged(learner: Learner, lesson: Lesson, indices: NDArray[np.int64]) -> str:
+    given = [lesson.batch(indices[i : i + 100]) for i in range(0, len(indices), 100)]
     found = torch.cat([learner(ids, mask) for ids, mask, _ in given])
     expected = torch.cat([vectors for _, _, vectors in given])
     above = torch.triu_indices(len(found), len(found), 1).unbind()

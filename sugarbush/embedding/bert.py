@@ -11,7 +11,7 @@ Source: Devlin et al. 2019, BERT; Reimers & Gurevych 2019, Sentence-BERT (mean p
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Bert(nn.Module):
         positions = positions + own["embeddings.token_type_embeddings.weight"][0]
         self.register_buffer("words", own["embeddings.word_embeddings.weight"])
         self.register_buffer("positions", positions)
-        self.norm = _layer_norm(own, "embeddings.LayerNorm", eps)
+        self.norm = layer_norm(own, "embeddings.LayerNorm", eps)
         self.layers = nn.ModuleList(
             _Layer(own, f"encoder.layer.{i}", heads=int(config["num_attention_heads"]), eps=eps)
             for i in range(int(config["num_hidden_layers"]))
@@ -86,14 +86,14 @@ class _Layer(nn.Module):
     def __init__(self, weights: dict[str, Tensor], name: str, *, heads: int, eps: float) -> None:
         super().__init__()
         self.heads = heads
-        self.query = _linear(weights, f"{name}.attention.self.query")
-        self.key = _linear(weights, f"{name}.attention.self.key")
-        self.value = _linear(weights, f"{name}.attention.self.value")
-        self.attended = _linear(weights, f"{name}.attention.output.dense")
-        self.norm_attended = _layer_norm(weights, f"{name}.attention.output.LayerNorm", eps)
-        self.widened = _linear(weights, f"{name}.intermediate.dense")
-        self.narrowed = _linear(weights, f"{name}.output.dense")
-        self.norm_narrowed = _layer_norm(weights, f"{name}.output.LayerNorm", eps)
+        self.query = linear(weights, f"{name}.attention.self.query")
+        self.key = linear(weights, f"{name}.attention.self.key")
+        self.value = linear(weights, f"{name}.attention.self.value")
+        self.attended = linear(weights, f"{name}.attention.output.dense")
+        self.norm_attended = layer_norm(weights, f"{name}.attention.output.LayerNorm", eps)
+        self.widened = linear(weights, f"{name}.intermediate.dense")
+        self.narrowed = linear(weights, f"{name}.output.dense")
+        self.norm_narrowed = layer_norm(weights, f"{name}.output.LayerNorm", eps)
 
     def forward(self, states: Tensor) -> Tensor:
         rows, tokens, dim = states.shape
@@ -152,15 +152,18 @@ class WordPieces:
         )
 
 
-def _linear(weights: dict[str, Tensor], name: str) -> nn.Linear:
-    weight = weights[f"{name}.weight"]
-    linear = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
-    linear.weight = nn.Parameter(weight, requires_grad=False)
-    linear.bias = nn.Parameter(weights[f"{name}.bias"], requires_grad=False)
-    return linear
+def linear(weights: Mapping[str, Tensor], name: str) -> nn.Linear:
+    """Return the layer `name` of a file's weights, with its bias if the file has one."""
+    weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    layer.weight = nn.Parameter(weight, requires_grad=False)
+    if bias is not None:
+        layer.bias = nn.Parameter(bias, requires_grad=False)
+    return layer
 
 
-def _layer_norm(weights: dict[str, Tensor], name: str, eps: float) -> nn.LayerNorm:
+def layer_norm(weights: Mapping[str, Tensor], name: str, eps: float = 1e-5) -> nn.LayerNorm:
+    """Return the normalisation `name` of a file's weights."""
     norm = nn.LayerNorm(weights[f"{name}.weight"].shape[0], eps=eps, device="meta")
     norm.weight = nn.Parameter(weights[f"{name}.weight"], requires_grad=False)
     norm.bias = nn.Parameter(weights[f"{name}.bias"], requires_grad=False)

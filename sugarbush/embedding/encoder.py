@@ -368,8 +368,8 @@ def _processor() -> tuple[str, str]:
 def _plain_cpu() -> str | None:
     """Return what Linux says of an x86 processor without an accelerator, otherwise None.
 
-    PyTorch needs seconds to import, and a stage whose vectors are in the cache needs nothing else
-    of it. Where this function knows the processor, texts are embedded on it (`_processor`).
+    PyTorch takes seconds to import, and a stage that finds all vectors in the cache needs nothing
+    else of it. Where this function knows the processor, texts are embedded on it (`_processor`).
     """
     if platform.machine() != "x86_64" or any((_DEVICES / n).exists() for n in _ACCELERATORS):
         return None

@@ -18,6 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sugarbush.embedding.bert import layer_norm, linear
+
 _WORDS: Final = "embeddings.word_embeddings.weight"
 GROUPS: Final = 8  # the features of a text are averaged in groups, each with its own weights
 _SCALE: Final = ".scale"
@@ -28,12 +30,13 @@ _FEWEST_ROWS: Final = 4
 class Light(nn.Module):
     """The small encoder. All texts of a batch have the same number of tokens."""
 
-    words: (
-        Tensor  # (vocabulary, 3 * width): what a token gives its left neighbour, itself, its right
-    )
+    # What a token gives its right neighbour, itself and its left neighbour (vocabulary, 3 * width).
+    words: Tensor
     start: Tensor
-    window: Tensor  # (places, width): weights of the features of the tokens around a token
-    alone: Tensor  # (vocabulary, own + groups): what a token gives the text, and with which weights
+    # Weights of the features of the tokens around a token (places, width).
+    window: Tensor
+    # What a token gives its text, and with which weights (vocabulary, own + groups).
+    alone: Tensor
 
     def __init__(self, folder: Path, own: Mapping[str, Tensor]) -> None:
         """Load the word vectors of MiniLM in `folder`. `own` are the weights of this encoder."""
@@ -46,9 +49,9 @@ class Light(nn.Module):
         self.register_buffer("start", own["cb"])
         self.register_buffer("window", own["dw"])
         self.first, self.second = _Block(own, "1"), _Block(own, "2")
-        self.weigh = _linear(own, "gc")
-        self.norm = _layer_norm(own, "ln")
-        self.direct, self.hidden, self.out = (_linear(own, name) for name in ("skip", "h", "o"))
+        self.weigh = linear(own, "gc")
+        self.norm = layer_norm(own, "ln")
+        self.direct, self.hidden, self.out = (linear(own, name) for name in ("skip", "h", "o"))
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return vectors (n, dim) for `input_ids` (n, tokens)."""
@@ -87,10 +90,10 @@ class _Block(nn.Module):
 
     def __init__(self, weights: Mapping[str, Tensor], name: str) -> None:
         super().__init__()
-        self.norm = _layer_norm(weights, f"n{name}")
-        self.widen = _linear(weights, f"a{name}")
-        self.widen_mean = _linear(weights, f"x{name}")
-        self.narrow = _linear(weights, f"b{name}")
+        self.norm = layer_norm(weights, f"n{name}")
+        self.widen = linear(weights, f"a{name}")
+        self.widen_mean = linear(weights, f"x{name}")
+        self.narrow = linear(weights, f"b{name}")
 
     def forward(self, states: Tensor, inputs: Tensor, mean: Tensor) -> Tensor:
         of_text = self.widen_mean(_filled(mean))[: len(mean)]
@@ -148,19 +151,3 @@ def _filled(rows: Tensor) -> Tensor:
     Matrix libraries multiply one row in another order than several, with other last bits.
     """
     return rows if len(rows) >= _FEWEST_ROWS else rows.repeat(_FEWEST_ROWS, 1)[:_FEWEST_ROWS]
-
-
-def _linear(weights: Mapping[str, Tensor], name: str) -> nn.Linear:
-    weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-    linear.weight = nn.Parameter(weight, requires_grad=False)
-    if bias is not None:
-        linear.bias = nn.Parameter(bias, requires_grad=False)
-    return linear
-
-
-def _layer_norm(weights: Mapping[str, Tensor], name: str) -> nn.LayerNorm:
-    norm = nn.LayerNorm(weights[f"{name}.weight"].shape[0], device="meta")
-    norm.weight = nn.Parameter(weights[f"{name}.weight"], requires_grad=False)
-    norm.bias = nn.Parameter(weights[f"{name}.bias"], requires_grad=False)
-    return norm
