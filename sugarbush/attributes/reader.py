@@ -166,10 +166,17 @@ def is_in_record(attribute: Attribute, schema: Schema) -> bool:
 
 
 def is_drawn(attribute: Attribute, schema: Schema) -> bool:
-    """Return whether no text has the value of an attribute, and the release draws it."""
+    """Return whether the release draws the value of an attribute if no reader reads it."""
     column = attribute.column
-    if schema.shape is None or column is None or schema.shape.is_inside(column):
+    return schema.shape is not None and column is not None and column in schema.shape.drawn_columns
+
+
+def _is_gap(attribute: Attribute, schema: Schema) -> bool:
+    """Return whether an attribute is between the records of a history, so no text has it."""
+    column = attribute.column
+    if not is_drawn(attribute, schema):
         return False
+    assert schema.shape is not None and column is not None
     return schema.shape.is_computed(column)
 
 
@@ -243,17 +250,6 @@ class LabelReader:
         vectors = cache(lambda section: self._embedded(schema.texts_of(section, texts)))
         for column, attribute in enumerate(schema.attributes):
             requested_codes = _requested_codes(requested[:, column], attribute)
-            if is_drawn(attribute, schema):
-                codes[:, column] = self._drawn(requested[:, column], attribute, texts)
-                readings.append(Reading(is_open=requested[:, column] == UNREAD))
-                attributes.append(
-                    ReadAttribute(
-                        name=attribute.name,
-                        source="record",
-                        requested=int((requested_codes >= 0).sum()),
-                    )
-                )
-                continue
             read = self._probabilities(column, attribute, texts, vectors)
             quality = None if read is None else read[2]
             guessed = quality is not None and not quality.is_above_chance
@@ -262,9 +258,13 @@ class LabelReader:
             examples = self._example_count(column, attribute)
             if read is None:
                 readings.append(Reading(is_open=requested[:, column] == UNREAD))
-                attributes.append(
-                    self._unread(column, attribute, requested, codes, vectors, examples=examples)
-                )
+                if is_drawn(attribute, schema):
+                    unread = self._drawn(column, attribute, texts, requested, codes)
+                else:
+                    unread = self._unread(
+                        column, attribute, requested, codes, vectors, examples=examples
+                    )
+                attributes.append(unread)
                 continue
             likely, source, _ = read
             asked = requested_codes >= 0
@@ -358,23 +358,30 @@ class LabelReader:
         )
 
     def _drawn(
-        self, requested: NDArray[np.int64], attribute: Attribute, texts: Sequence[str]
-    ) -> NDArray[np.int64]:
-        """Return the codes of values that the release draws, such as the gap between the records of
-        a history: the requested one, else one in proportion to the DP counts. A history of one
-        record has none.
+        self,
+        column: int,
+        attribute: Attribute,
+        texts: Sequence[str],
+        requested: NDArray[np.int64],
+        codes: NDArray[np.int64],
+    ) -> ReadAttribute:
+        """Write the codes of values that the release draws into `codes`, such as the date of the
+        first record of a history: the requested one, else one in proportion to the DP counts. The
+        gap between the records of a history of one record is `other`.
         """
         bucket, counts = len(attribute.domain) - 1, self._counts(attribute)
-        shape = self.schema.shape
+        shape, drawn = self.schema.shape, requested[:, column].copy()
         assert shape is not None
-        codes = requested.copy()
         shares = np.zeros(1) if counts is None else np.maximum(counts[:-1], 0.0)
-        is_open = (codes == UNREAD) | (codes == bucket)
+        is_open = (drawn == UNREAD) | (drawn == bucket)
         for place in np.flatnonzero(is_open).tolist() if shares.any() else ():
             share = hash_share(f"{attribute.name}\x1f{texts[place]}")
-            codes[place] = np.searchsorted(shares.cumsum() / shares.sum(), share, side="right")
-        codes[[len(shape.embedded(text)) < 2 for text in texts]] = bucket
-        return codes
+            drawn[place] = np.searchsorted(shares.cumsum() / shares.sum(), share, side="right")
+        if _is_gap(attribute, self.schema):
+            drawn[[len(shape.embedded(text)) < 2 for text in texts]] = bucket
+        codes[:, column] = drawn
+        asked = int((_requested_codes(requested[:, column], attribute) >= 0).sum())
+        return ReadAttribute(name=attribute.name, source="record", requested=asked)
 
     def _like_requested(
         self, requested: NDArray[np.int64], attribute: Attribute, vectors: NDArray[np.float32]
@@ -406,6 +413,8 @@ class LabelReader:
     ) -> tuple[NDArray[np.float64], LabelSource, _Quality | None] | None:
         """Return the probability of each value (n, k) and its source, or None without a reader."""
         size, section = len(attribute.domain), attribute.read_from
+        if _is_gap(attribute, self.schema):
+            return None
         if is_in_record(attribute, self.schema):
             return _certain(codes_in_records(attribute, self.schema, texts), size), "record", None
         if attribute.keywords is not None:

@@ -188,6 +188,10 @@ class History(Shape):
         return (RECORDS, GAP_DAYS) if self.kind.is_time else (RECORDS,)
 
     @property
+    def drawn_columns(self) -> frozenset[str]:
+        return frozenset({GAP_DAYS, self.by})
+
+    @property
     def further_columns(self) -> frozenset[str]:
         return frozenset({PERSON, RECORD, DAYS})
 

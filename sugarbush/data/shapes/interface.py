@@ -129,6 +129,11 @@ class Shape(ABC):
         return ()
 
     @property
+    def drawn_columns(self) -> frozenset[str]:
+        """The columns whose values a release draws if no reader reads them from a text."""
+        return frozenset()
+
+    @property
     def further_columns(self) -> frozenset[str]:
         """The columns that a release has beside those of `types` and the attributes."""
         return frozenset()

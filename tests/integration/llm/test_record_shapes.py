@@ -320,7 +320,8 @@ def test_histories_from_an_endpoint(bench: Start, monkeypatch: pytest.MonkeyPatc
         own = records[records["person"] == line["id"]]
         assert own["record"].tolist() == list(range(1, len(own) + 1))
         assert own["message"].tolist() == line["message"] and line["records"] == len(own)
-        if len(own) > 1 and line["opened"] is not None:
+        assert own["opened_on"].iloc[0].isoformat() == line["opened"]
+        if len(own) > 1:
             days = (own["opened_on"].iloc[-1] - own["opened_on"].iloc[0]).days
             assert days == line["gap_days"] * (len(own) - 1)
     assert Path("reports/public/records_mosaic.parquet").exists()

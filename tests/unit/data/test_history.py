@@ -282,6 +282,27 @@ def test_a_gap_is_the_requested_one_else_drawn_from_the_counts_and_one_record_ha
     assert labels.codes[:3, 0].tolist() == [0, 0, 1]
 
 
+@pytest.mark.parametrize("requests", [0, 1])
+def test_a_first_date_that_nothing_reads_is_drawn_from_the_counts(requests: int) -> None:
+    """Also if no prompt requested one. Otherwise a release would have dates by chance."""
+    opened = {"name": "opened", "column": "day", "bins": ["2024-02-01"], "type": "date",
+              "span": ["2024-01-01", "2024-12-31"]}  # fmt: skip
+    reader = LabelReader(
+        schema=schema([opened]),
+        embed=lambda texts: np.ones((len(texts), 2), dtype=np.float32),
+        counts={"opened": np.array([30.0, 90.0, 5.0])},
+        examples=[f"Ticket: old {i}" for i in range(30)],
+        codes=np.zeros((30, 1), dtype=np.int64),
+    )
+    requested = np.full((402, 1), UNREAD)
+    requested[:requests] = 0
+    labels = reader.read([f"Ticket: {i}" for i in range(402)], requested)
+    dates = labels.codes[:, 0]
+    assert dates[:requests].tolist() == [0] * requests and set(dates.tolist()) == {0, 1}
+    assert 0.65 < np.mean(dates[requests:] == 1) < 0.85
+    assert labels.attributes[0].source == "record" and labels.attributes[0].requested == requests
+
+
 def test_the_number_of_records_in_a_release_is_that_of_the_text() -> None:
     """Also if the prompt requested another number of the same bin."""
     number = {"name": "n", "column": "records", "bins": [2], "type": "integer", "span": [1, 3]}
