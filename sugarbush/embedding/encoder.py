@@ -48,7 +48,7 @@ _WRITE_EVERY_S = 1.0  # a write waits for the disk
 _CPU_INFO, _DEVICES = Path("/proc/cpuinfo"), Path("/dev")
 _CPU_FACTS = ("vendor_id", "cpu family", "model", "stepping", "cache size", "flags")
 _CPU_FLAGS = re.compile(r"(s?sse|avx|fma|f16c|bmi|amx|x86)\w*")  # what matrix products may use
-_CPU_VARIABLES = re.compile(r"(ONEDNN|DNNL|MKL|ATEN)_(?!.*(VERBOSE|NUM_THREADS))")
+_CPU_VARIABLES = re.compile(r"(ONEDNN|DNNL|MKL|ATEN)_(?!.*(VERBOSE|NUM_THREADS|PRIMITIVE_CACHE))")
 _ACCELERATORS = ("nvidiactl", "nvidia0", "kfd", "dxg")  # of CUDA, ROCm and CUDA under WSL
 _TEST_TEXTS = tuple(" ".join([PROBE] * n)[: 60 * n - 50] for n in range(1, 9))
 

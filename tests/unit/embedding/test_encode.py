@@ -567,6 +567,7 @@ def test_a_cpu_is_known_by_what_it_can_do(
         ("MKL_CBWR", True),
         ("ONEDNN_DEFAULT_FPMATH_MODE", True),
         ("ONEDNN_VERBOSE", False),
+        ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", False),
         ("MKL_NUM_THREADS", False),
     ],
 )
