@@ -4,8 +4,8 @@ PyTorch multiplies float32 matrices with MKL. If Intel did not make the CPU, MKL
 vector width. PyTorch also contains oneDNN, which uses the full width at twice the speed
 (docs/decisions/embeddings.md).
 
-oneDNN compiles a program for each shape of a product, and PyTorch and oneDNN each keep a thousand of
-them, which took 400 MB. Texts are embedded in the order of their lengths, so a few are enough.
+oneDNN compiles a program for each shape of a product, and PyTorch and oneDNN each keep a thousand
+of them, which took 400 MB. Texts are embedded in the order of their lengths, so a few are enough.
 """
 
 import os
