@@ -65,5 +65,20 @@ def _exact(onednn: bool, device: str | torch.device) -> bool:
         return torch.equal((numbers @ identity).float(), numbers)
     if numbers.device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return torch.equal(linear(numbers, identity).float(), numbers)
-    product = linear(numbers.to_mkldnn(), identity.to_mkldnn())
-    return torch.equal(product.to_dense().float(), numbers)
+    return torch.equal(packed_product(numbers, pack(identity)).float(), numbers)
+
+
+def pack(weight: torch.Tensor) -> torch.Tensor:
+    """Return a matrix (outputs, inputs) in the order in which oneDNN reads it, so that no product
+    has to sort it again. These are the operators that `torch.compile` uses."""
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)  # noqa: SLF001
+    return packed
+
+
+def packed_product(
+    inputs: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return `inputs` (..., inputs) times a packed matrix, plus `bias` (outputs,), by oneDNN."""
+    pointwise = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001
+    product: torch.Tensor = pointwise(inputs, packed, bias, "none", [], "")
+    return product

@@ -31,7 +31,7 @@ CPU_TOKENS = 256  # of a batch; with more, MiniLM is not faster (docs/decisions/
 _CUDA_TOKENS = 16384
 # On a CPU, smaller batches and fewer texts cost less time alone than the test of their shape.
 _LEAST_ROWS = 4
-_LEAST_TEXTS = 64
+_LEAST_TEXTS = 32
 _TEST_ROWS = 3  # the number has no factor in common with the widths of blocks of rows
 # English has about five characters per token, so most texts are tokenized only once.
 _CHARACTERS_PER_TOKEN = 16
@@ -68,12 +68,9 @@ class Transformer:
         tokens = [window for of_text in windows for window in of_text]
         with _workers(self.device) as pool:
             sizes = self._batch_sizes([len(t) for t in tokens], pool)
-            batches = _batches([len(t) for t in tokens], sizes)
+            batches = _batches([len(t) for t in tokens], sizes, alone=self.alone)
             vectors = pool.map(
-                lambda batch: (
-                    batch,
-                    self._forward([tokens[i] for i in batch], sizes[len(tokens[batch[0]])]),
-                ),
+                lambda batch: (batch[0], self._forward([tokens[i] for i in batch[0]], batch[1])),
                 batches,
             )
             yield from _means(windows, vectors)
@@ -98,9 +95,10 @@ class Transformer:
         shape, its size must not depend on `count`."""
         tokens = self.cpu_tokens if self.device == "cpu" else _CUDA_TOKENS
         rows = max(1, tokens // max(1, length))
-        if self.alone and (rows < _LEAST_ROWS or count < _LEAST_TEXTS):
-            return 1
-        return rows
+        if not self.alone:
+            return rows
+        is_worth_it = (rows, length) in self.tested or count >= _LEAST_TEXTS
+        return rows if rows >= _LEAST_ROWS and is_worth_it else 1
 
     def _is_independent(self, shape: tuple[int, int]) -> bool:
         """Return whether a row's vector has the same bits at every position of `shape`, whatever
@@ -240,14 +238,22 @@ def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
         torch.set_num_threads(cores)
 
 
-def _batches(lengths: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int]]:
-    """Yield batches of indices of equally long texts, the longest texts first.
+def _batches(
+    lengths: Sequence[int], sizes: Mapping[int, int], *, alone: bool
+) -> Iterator[tuple[list[int], int]]:
+    """Yield batches of indices of equally long texts and their rows, the longest texts first.
 
-    `sizes` contains the number of rows of a batch by the number of tokens.
+    `sizes` contains the number of rows of a batch by the number of tokens. With `alone`, texts that
+    would fill less than half of a batch are batches of one row.
     """
     equal: dict[int, list[int]] = defaultdict(list)
     for i, length in enumerate(lengths):
         equal[length].append(i)
     for length in sorted(equal, reverse=True):
-        for start in range(0, len(equal[length]), sizes[length]):
-            yield equal[length][start : start + sizes[length]]
+        rows = sizes[length]
+        for start in range(0, len(equal[length]), rows):
+            batch = equal[length][start : start + rows]
+            if alone and 2 * len(batch) < rows:
+                yield from (([i], 1) for i in batch)
+            else:
+                yield batch, rows

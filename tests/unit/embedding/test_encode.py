@@ -125,8 +125,16 @@ def test_a_text_s_vector_does_not_depend_on_the_other_texts(
 
 def test_no_batch_mixes_lengths_or_passes_its_size() -> None:
     lengths = [5, 9, 5, 5, 40, 9, 5]
-    batches = list(transformer._batches(lengths, {5: 3, 9: 1, 40: 2}))
-    assert batches == [[4], [1], [5], [0, 2, 3], [6]]
+    found = transformer._batches(lengths, {5: 3, 9: 1, 40: 2}, alone=False)
+    assert list(found) == [([4], 2), ([1], 1), ([5], 1), ([0, 2, 3], 3), ([6], 3)]
+
+
+def test_a_few_texts_are_embedded_alone_and_not_in_a_batch_of_copies() -> None:
+    found = list(transformer._batches([5] * 13 + [7] * 6, {5: 5, 7: 4}, alone=True))
+    assert [(len(batch), rows) for batch, rows in found] == [(4, 4), (2, 4), (5, 5), (5, 5), (3, 5)]
+    (fewer,) = transformer._batches([5] * 5, {5: 5}, alone=True)
+    assert fewer == ([0, 1, 2, 3, 4], 5)
+    assert list(transformer._batches([5] * 2, {5: 5}, alone=True)) == [([0], 1), ([1], 1)]
 
 
 def test_equal_texts_are_embedded_once_and_to_the_bit(embedded_texts: list[str]) -> None:
