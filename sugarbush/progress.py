@@ -20,15 +20,16 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, Task, TaskID
 from rich.table import Column
 from rich.text import Text
 
+EMBEDDINGS: Final = "embeddings of the records"  # the name of a step of two modules
 FLOW_VARIABLE = "SUGARBUSH_PROGRESS_OF_FLOW"  # set by a flow for the stages that it runs
 _FIRST_LINE_S, _LINE_EVERY_S = 20.0, 60.0
 _LOOK_EVERY_S = 5.0
@@ -41,7 +42,9 @@ _NO_TERMINAL = (OSError, ValueError, AttributeError)  # a closed or broken outpu
 
 _active = threading.Lock()
 _unmeasured: list[_Unmeasured] = []  # the steps of unknown length, the innermost last
+_shown: list[_Step] = []  # the step that is shown, if any
 T = TypeVar("T")
+B = TypeVar("B", bound=Sized)
 
 
 class Advance(Protocol):
@@ -56,19 +59,32 @@ class _State:
     def __init__(self, total: int, *, what: str, unit: str, private: bool) -> None:
         self.total, self.what, self.unit, self.private = total, what, unit, private
         self.done, self.note = 0, ""
+        self.inside, self.part = 0, 0.0  # units of a running batch, and the part of it that is done
         self.started = self.changed = time.monotonic()
 
     def advance(self, done: int, note: str) -> None:
         self.done += done
+        self.inside, self.part = 0, 0.0
         self.note = self.note if self.private else note or self.note
         if done:
             self.changed = time.monotonic()
+
+    def reach(self, part: float) -> None:
+        self.part = part
+        self.changed = time.monotonic()
+
+    @property
+    def reached(self) -> float:
+        """The units that are done, and the part of a running batch."""
+        return self.done + self.inside * self.part
 
     @property
     def percent(self) -> int:
         """The part that is done. Tenths do not tell how many private records there are."""
         steps = 10 if self.private else 100
-        return min(100, steps * self.done // self.total * (100 // steps)) if self.total else 100
+        if not self.total:
+            return 100
+        return min(100, int(steps * self.reached / self.total) * (100 // steps))
 
     @property
     def counts(self) -> str:
@@ -93,10 +109,10 @@ class _State:
         Before 2% are done, or if the unit takes longer than expected, no time is stated: the first
         units of a step often take longer than the rest.
         """
-        if self.done * 50 < self.total or not self.done:
+        if self.reached * 50 < self.total or not self.reached:
             return ""
         known_s = self.changed - self.started
-        left_s = known_s * self.total / self.done - self.elapsed_s
+        left_s = known_s * self.total / self.reached - self.elapsed_s
         return f"{duration(left_s)} left" if left_s >= 0 else ""
 
     def line(self) -> str:
@@ -136,31 +152,76 @@ def progress(
     """
     state = _State(total, what=what, unit=unit, private=private)
     if total <= 0 or not _active.acquire(blocking=False):
-        yield _ignore
+        yield _inside(state) if total > 0 else _ignore
         return
-    lock = threading.Lock()
     outer = _unmeasured[-1] if _unmeasured else None
     if outer is not None:
         outer.pause()
     try:
-        view: _View = _Nothing()
+        step = _Step(state)
         with suppress(*_NO_TERMINAL):
-            view = _view(state)
-
-        def advance(done: int = 1, note: str = "") -> None:
-            with lock, suppress(*_NO_TERMINAL):
-                state.advance(done, note)
-                view.update(state)
-
+            step.view = _view(state)
+        _shown.append(step)
         try:
-            yield advance
+            yield step
         finally:
+            _shown.remove(step)
             with suppress(*_NO_TERMINAL):
-                view.close(state)
+                step.view.close(state)
     finally:
         if outer is not None:
             outer.show()
         _active.release()
+
+
+class _Step:
+    """Reports the progress of a step that is shown."""
+
+    def __init__(self, state: _State) -> None:
+        self.state = state
+        self.view: _View = _Nothing()
+        self._lock = threading.Lock()
+
+    def __call__(self, done: int = 1, note: str = "") -> None:
+        with self._lock, suppress(*_NO_TERMINAL):
+            self.state.advance(done, note)
+            self.view.update(self.state)
+
+    def reach(self, part: float) -> None:
+        """Report the part of the running batch that is done."""
+        with self._lock, suppress(*_NO_TERMINAL):
+            self.state.reach(part)
+            self.view.update(self.state)
+
+
+def _inside(own: _State) -> Advance:
+    """Return the function of a step inside the shown one. It moves a step of the same name on."""
+    step = next((shown for shown in _shown if shown.state.what == own.what), None)
+    if step is None:
+        return _ignore
+
+    def advance(done: int = 1, note: str = "") -> None:
+        own.done += done
+        step.reach(own.done / own.total)
+
+    return advance
+
+
+def over_batches(
+    batches: Iterable[B], total: int, *, what: str, unit: str, private: bool = False
+) -> Iterator[B]:
+    """Yield `batches`, and show how many of `total` units are finished. A step of the same name
+    shows how far its batch is.
+
+    >>> list(over_batches(["ab", "c"], 3, what="embeddings", unit="texts"))
+    ['ab', 'c']
+    """
+    with progress(total, what=what, unit=unit, private=private) as advance:
+        for batch in batches:
+            if isinstance(advance, _Step):
+                advance.state.inside = len(batch)
+            yield batch
+            advance(len(batch))
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.shards import MapShards, Shards, map_shards
 from sugarbush.privacy.unit import ContributionBounds
+from sugarbush.progress import EMBEDDINGS, over_batches
 from sugarbush.randomness import public_rng
 
 # pandas and pyarrow are imported inside functions: most stages without private data need neither.
@@ -306,7 +307,11 @@ class PrivateStore(PrivateCorpus):
         if self._map_shards is not None:
             return self._embeddings_in_shards(encode, split, self._map_shards)
         file = _VectorFile(self.folder("embeddings"))
-        batches = self._batches(split, ["text"])
+        batches = over_batches(
+            self._batches(split, ["text"]),
+            _count_rows(require(self.prepared_file(split), left_by="prepare")),
+            what=EMBEDDINGS, unit="texts", private=True,
+        )  # fmt: skip
         locations = tuple(file.add(encode(tuple(frame["text"]))) for frame in batches)
         sizes = tuple(shape[0] for _, shape in locations)
         return Private(Shards(shards=locations, sizes=sizes, read=file.read, map_shards=map_shards))
@@ -538,6 +543,12 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
                 yield batch.to_pandas()
     if empty:
         yield pq.read_table(_files(path)[0], columns=columns).to_pandas()
+
+
+def _count_rows(path: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return sum(pq.read_metadata(own).num_rows for own in _files(path))
 
 
 def _files(path: Path) -> list[Path]:

@@ -25,6 +25,7 @@ _CONFIG = {
     "hidden_act": "gelu",
     "position_embedding_type": "absolute",
 }
+_TEXTS_AT_ONCE = 512  # an encoding needs much more memory than its ids
 _FILES = ("model.safetensors", "tokenizer.json", "sentence_bert_config.json", "modules.json")
 
 
@@ -142,10 +143,12 @@ class WordPieces:
         self.tokenizer.enable_truncation(max_length)
         ids: list[Any] = []
         owners: list[Any] = []
-        for place, encoding in enumerate(self.tokenizer.encode_batch(list(texts))):
-            windows = [encoding, *(encoding.overflowing if return_overflowing_tokens else ())]
-            ids += [window.ids for window in windows]
-            owners += [place] * len(windows)
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            batch = list(texts[start : start + _TEXTS_AT_ONCE])
+            for place, encoding in enumerate(self.tokenizer.encode_batch_fast(batch), start):
+                windows = [encoding, *(encoding.overflowing if return_overflowing_tokens else ())]
+                ids += [window.ids for window in windows]
+                owners += [place] * len(windows)
         found = {"input_ids": ids}
         return (
             found | {"overflow_to_sample_mapping": owners} if return_overflowing_tokens else found

@@ -31,7 +31,7 @@ from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.embedding.transformer import Transformer
 from sugarbush.embedding.vectors import PROBE, require_float32, unit, well_formed
 from sugarbush.errors import ParamsError, PrivacyError
-from sugarbush.progress import Advance, progress, working
+from sugarbush.progress import EMBEDDINGS, Advance, progress, working
 from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
@@ -132,7 +132,7 @@ class Encoder:
         index_by_text = {text: i for i, text in enumerate(distinct)}
         vector_by_index = self._cached(self._cache, distinct) if self._cache else {}
         missing = [i for i in range(len(distinct)) if i not in vector_by_index]
-        what = "embeddings of the records" if self._private else "embeddings of public texts"
+        what = EMBEDDINGS if self._private else "embeddings of public texts"
         with progress(len(missing), what=what, unit="texts", private=self._private) as advance:
             for indices, vectors in self._embed(distinct, missing, advance):
                 if self._cache:

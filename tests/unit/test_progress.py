@@ -17,7 +17,15 @@ from rich.console import Console
 
 from sugarbush import progress as module
 from sugarbush.pipeline.flow import RunProgress
-from sugarbush.progress import FLOW_VARIABLE, duration, progress, read_line, with_progress, working
+from sugarbush.progress import (
+    FLOW_VARIABLE,
+    duration,
+    over_batches,
+    progress,
+    read_line,
+    with_progress,
+    working,
+)
 
 LONG = "first texts of a very long stage name, second try"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -238,6 +246,26 @@ def test_a_step_inside_a_step_shows_nothing(capsys: pytest.CaptureFixture[str], 
     for _ in with_progress(range(50), 50, what="inner"):
         pass
     assert "inner" in capsys.readouterr().err
+
+
+def test_batches_are_one_step_and_their_own_steps_move_it_on(
+    capsys: pytest.CaptureFixture[str], slow: None
+) -> None:
+    """A corpus of a million records showed the progress of 62 batches, each from 0%."""
+    batches = [range(500)] * 4
+    for batch in over_batches(batches, 2000, what="embeddings", unit="texts", private=True):
+        with progress(25, what="votes") as advance:  # a step with another name counts nothing
+            advance(25)
+        for _ in with_progress(batch, 500, what="embeddings", private=True):
+            pass
+    shown = [int(n) for n in re.findall(r"embeddings: (\d+)%", capsys.readouterr().err)]
+    assert shown == sorted(shown) and set(shown) == set(range(0, 101, 10))
+
+
+def test_a_batch_that_needs_nothing_counts(capsys: pytest.CaptureFixture[str], slow: None) -> None:
+    for _ in over_batches(["ab", "cd"], 4, what="embeddings", unit="texts"):
+        pass
+    assert "embeddings: 100% (4 of 4 texts)" in capsys.readouterr().err
 
 
 def test_an_error_ends_the_bar_and_frees_the_place(

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import normalize
 
+from benchmarks import light_encoder
 from sugarbush.embedding import encoder as encode
 from sugarbush.embedding import light, transformer
 from sugarbush.embedding.cache import EmbeddingsInMemory
-from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.encoder import Encoder, model_folder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.examples.embedded import FOLDER
@@ -77,6 +79,22 @@ def test_odd_texts_have_vectors_of_length_1(text: str) -> None:
 
 def test_the_two_bundled_encoders_share_no_cached_vector() -> None:
     assert encoder()._space != encoder("bundled")._space
+
+
+def test_what_learns_computes_what_the_encoder_computes() -> None:
+    """`Learner` has a mask and `Light` has none. Weights of one are weights of the other."""
+    folder = model_folder("bundled")
+    torch.manual_seed(0)
+    learner = light_encoder.Learner(light.minilm_words(folder)).eval()
+    ids = torch.randint(1000, 20_000, (2, 9))
+    mask = torch.ones(2, 9)
+    mask[1, 5:] = 0
+    with torch.inference_mode():
+        expected = learner(ids, mask)
+        network = light.Light(folder, learner.state_dict())
+        for row, tokens in enumerate((9, 5)):
+            vector = network({"input_ids": ids[row : row + 1, :tokens]})["sentence_embedding"]
+            assert torch.allclose(normalize(vector, dim=1)[0], expected[row], atol=1e-5)
 
 
 def test_weights_on_disk_are_close_to_those_written(tmp_path: Path) -> None:
