@@ -20,7 +20,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Generator, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, Protocol, TextIO, TypeVar
 
@@ -70,7 +70,7 @@ class _State:
             self.changed = time.monotonic()
 
     def reach(self, part: float) -> None:
-        self.part = part
+        self.part = max(self.part, part)  # a batch may have two steps
         self.changed = time.monotonic()
 
     @property
@@ -187,10 +187,11 @@ class _Step:
             self.state.advance(done, note)
             self.view.update(self.state)
 
-    def reach(self, part: float) -> None:
-        """Report the part of the running batch that is done."""
+    def move(self, own: _State, done: int) -> None:
+        """Count `done` units of a step inside this one, which is the running batch."""
         with self._lock, suppress(*_NO_TERMINAL):
-            self.state.reach(part)
+            own.done += done
+            self.state.reach(own.done / own.total)
             self.view.update(self.state)
 
 
@@ -201,17 +202,16 @@ def _inside(own: _State) -> Advance:
         return _ignore
 
     def advance(done: int = 1, note: str = "") -> None:
-        own.done += done
-        step.reach(own.done / own.total)
+        step.move(own, done)
 
     return advance
 
 
 def over_batches(
     batches: Iterable[B], total: int, *, what: str, unit: str, private: bool = False
-) -> Iterator[B]:
+) -> Generator[B]:
     """Yield `batches`, and show how many of `total` units are finished. A step of the same name
-    shows how far its batch is.
+    shows how far its batch is. If the caller may fail, it closes the result, which ends the step.
 
     >>> list(over_batches(["ab", "c"], 3, what="embeddings", unit="texts"))
     ['ab', 'c']

@@ -62,7 +62,7 @@ _MOST_OFFSET = float(np.log(100)) / 2
 _MOST_WEIGHT = 4.0
 
 LabelSource = Literal[
-    "record", "keywords", "zero_shot", "class_sums", "donated", "request", "nothing"
+    "record", "keywords", "zero_shot", "class_sums", "donated", "drawn", "request", "nothing"
 ]
 
 
@@ -71,7 +71,8 @@ class ReadAttribute:
     """How one attribute was read, and how far texts and requests agree. All values are public.
 
     `source` is `record` (a property of a JSON record), `keywords`, `zero_shot`, `class_sums` (noisy
-    sums of the records, with or without donated examples), `donated` (a classifier), `request` (no
+    sums of the records, with or without donated examples), `donated` (a classifier), `drawn` (from
+    the DP counts, except for requested values, because no text tells it), `request` (no
     example has a label, so nothing verifies the requested values, or the values of texts that
     requests left open), or `nothing`. `examples` is the number of donated examples with a label,
     and `accuracy` the share of them that the classifier reads right in cross-validation.
@@ -255,17 +256,14 @@ class LabelReader:
             guessed = quality is not None and not quality.is_above_chance
             if guessed and self.requests_tell:
                 read = None
-            examples = self._example_count(column, attribute)
             if read is None:
-                readings.append(Reading(is_open=requested[:, column] == UNREAD))
-                if is_drawn(attribute, schema):
-                    unread = self._drawn(column, attribute, texts, requested, codes)
-                else:
-                    unread = self._unread(
-                        column, attribute, requested, codes, vectors, examples=examples
-                    )
+                codes[:, column], reading, unread = self._without_reader(
+                    column, attribute, texts, requested[:, column], vectors
+                )
+                readings.append(reading)
                 attributes.append(unread)
                 continue
+            examples = self._example_count(column, attribute)
             likely, source, _ = read
             asked = requested_codes >= 0
             same = likely.argmax(axis=1)[asked] == requested_codes[asked]
@@ -332,56 +330,59 @@ class LabelReader:
     def _example_count(self, column: int, attribute: Attribute) -> int:
         return 0 if self.codes is None else len(_labelled(self.codes[:, column], attribute))
 
-    def _unread(
-        self,
-        column: int,
-        attribute: Attribute,
-        requested: NDArray[np.int64],
-        codes: NDArray[np.int64],
-        vectors: Callable[[str | None], NDArray[np.float32]],
-        *,
-        examples: int,
-    ) -> ReadAttribute:
-        """Write the requested codes of an attribute that nothing reads into `codes`."""
-        requested_codes = _requested_codes(requested[:, column], attribute)
-        codes[:, column] = requested[:, column]
-        open_texts = np.flatnonzero(requested[:, column] == UNREAD)
-        if len(open_texts) and (requested_codes >= 0).any():
-            codes[open_texts, column] = self._like_requested(
-                requested[:, column], attribute, vectors(attribute.read_from)
-            )
-        return ReadAttribute(
-            name=attribute.name,
-            source="request" if (requested_codes >= 0).any() else "nothing",
-            requested=int((requested_codes >= 0).sum()),
-            examples=examples,
-        )
-
-    def _drawn(
+    def _without_reader(
         self,
         column: int,
         attribute: Attribute,
         texts: Sequence[str],
         requested: NDArray[np.int64],
-        codes: NDArray[np.int64],
-    ) -> ReadAttribute:
-        """Write the codes of values that the release draws into `codes`, such as the date of the
-        first record of a history: the requested one, else one in proportion to the DP counts. The
-        gap between the records of a history of one record is `other`.
+        vectors: Callable[[str | None], NDArray[np.float32]],
+    ) -> tuple[NDArray[np.int64], Reading, ReadAttribute]:
+        """Return the codes (n,) of an attribute that nothing reads, by the requested ones (n,)."""
+        asked = int((_requested_codes(requested, attribute) >= 0).sum())
+        if self._draws(attribute):
+            codes, is_open = self._drawn(attribute, texts, requested)
+            found = ReadAttribute(name=attribute.name, source="drawn", requested=asked)
+            return codes, Reading(is_open=is_open, is_drawn=True), found
+        codes, is_open = requested.copy(), requested == UNREAD
+        if asked and is_open.any():
+            of_texts = vectors(attribute.read_from)
+            codes[is_open] = self._like_requested(requested, attribute, of_texts)
+        found = ReadAttribute(
+            name=attribute.name,
+            source="request" if asked else "nothing",
+            requested=asked,
+            examples=self._example_count(column, attribute),
+        )
+        return codes, Reading(is_open=is_open), found
+
+    def _draws(self, attribute: Attribute) -> bool:
+        has_counts = self._counts(attribute) is not None
+        return is_drawn(attribute, self.schema) and (has_counts or _is_gap(attribute, self.schema))
+
+    def _drawn(
+        self, attribute: Attribute, texts: Sequence[str], requested: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the codes (n,) of values that the release draws, and which of them were drawn: the
+        requested one stays, all others are in proportion to the DP counts.
+
+        The gap between the records of a history has a listed value, and is `other` for a history of
+        one record.
         """
         bucket, counts = len(attribute.domain) - 1, self._counts(attribute)
-        shape, drawn = self.schema.shape, requested[:, column].copy()
-        assert shape is not None
-        shares = np.zeros(1) if counts is None else np.maximum(counts[:-1], 0.0)
-        is_open = (drawn == UNREAD) | (drawn == bucket)
+        codes, is_open = requested.copy(), requested == UNREAD
+        shares = np.zeros(bucket + 1) if counts is None else np.maximum(counts, 0.0)
+        is_gap, shape = _is_gap(attribute, self.schema), self.schema.shape
+        if is_gap:
+            is_open |= requested == bucket
+            shares = shares[:-1]
         for place in np.flatnonzero(is_open).tolist() if shares.any() else ():
             share = hash_share(f"{attribute.name}\x1f{texts[place]}")
-            drawn[place] = np.searchsorted(shares.cumsum() / shares.sum(), share, side="right")
-        if _is_gap(attribute, self.schema):
-            drawn[[len(shape.embedded(text)) < 2 for text in texts]] = bucket
-        codes[:, column] = drawn
-        asked = int((_requested_codes(requested[:, column], attribute) >= 0).sum())
-        return ReadAttribute(name=attribute.name, source="record", requested=asked)
+            codes[place] = np.searchsorted(shares.cumsum() / shares.sum(), share, side="right")
+        if is_gap and shape is not None:
+            is_single = np.array([len(shape.embedded(text)) < 2 for text in texts], dtype=bool)
+            codes[is_single], is_open[is_single] = bucket, False
+        return codes, is_open
 
     def _like_requested(
         self, requested: NDArray[np.int64], attribute: Attribute, vectors: NDArray[np.float32]

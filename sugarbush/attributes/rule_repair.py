@@ -33,12 +33,14 @@ class Reading:
     `likely` (n, values) are the probabilities of a classifier. If `is_certain`, the texts contain
     the values, except that a reader which `misses` values says `other` where it found nothing.
     Without both, nothing but a request tells the values; `is_open` (n,) are the texts without one.
+    If `is_drawn`, their values were drawn, so they change before all others.
     """
 
     likely: Floats | None = None
     is_certain: bool = False
     misses: bool = False
     is_open: NDArray[np.bool_] | None = None
+    is_drawn: bool = False
 
     @classmethod
     def of(cls, likely: Floats, source: str, *, is_certain: bool) -> Reading:
@@ -110,7 +112,7 @@ def _gains(codes: Codes, reading: Reading, *, size: int) -> Floats:
     else:
         gains = np.full((len(codes), size), np.log(_DOUBT / size))
         if reading.is_open is not None:
-            gains[reading.is_open] = np.log(1 / size)
+            gains[reading.is_open] = 0.0 if reading.is_drawn else np.log(1 / size)
     gains[codes < 0] = -np.inf
     gains[rows, codes] = -np.inf
     return np.asarray(gains)

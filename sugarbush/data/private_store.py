@@ -17,7 +17,7 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
@@ -307,12 +307,11 @@ class PrivateStore(PrivateCorpus):
         if self._map_shards is not None:
             return self._embeddings_in_shards(encode, split, self._map_shards)
         file = _VectorFile(self.folder("embeddings"))
-        batches = over_batches(
-            self._batches(split, ["text"]),
-            _count_rows(require(self.prepared_file(split), left_by="prepare")),
-            what=EMBEDDINGS, unit="texts", private=True,
-        )  # fmt: skip
-        locations = tuple(file.add(encode(tuple(frame["text"]))) for frame in batches)
+        frames = self._batches(split, ["text"])
+        rows = _count_rows(require(self.prepared_file(split), left_by="prepare"))
+        shown = over_batches(frames, rows, what=EMBEDDINGS, unit="texts", private=True)
+        with closing(shown) as batches:
+            locations = tuple(file.add(encode(tuple(frame["text"]))) for frame in batches)
         sizes = tuple(shape[0] for _, shape in locations)
         return Private(Shards(shards=locations, sizes=sizes, read=file.read, map_shards=map_shards))
 

@@ -98,6 +98,7 @@ def _adherence(method: MethodData) -> list[dict[str, Any]]:
         "zero_shot": "by descriptions",
         "class_sums": "by noisy sums of the records, with donated texts if there are enough",
         "donated": "by a classifier of donated texts",
+        "drawn": "drawn from the DP counts, if no prompt requested it: no text tells it",
         "request": "by the requests alone: too few donated texts tell it",
     }
     return [

@@ -18,7 +18,8 @@ from sugarbush.evaluation.public_figures import ACCURACY, GAIN, PublicFigure
 LEAST_GAIN: Final = 0.05  # of what could be gained over the most common value
 _LEAST_ROOM: Final = 0.2
 # These readers read a released text as they read a record, so their values are those of the text.
-_BY_DEFINITION: Final = ("record", "keywords", "zero_shot")
+# A drawn value, such as the date of a history, says nothing about the text.
+_BY_DEFINITION: Final = ("record", "keywords", "zero_shot", "drawn")
 
 
 def with_true_labels(labels: Labels, figures: Sequence[PublicFigure]) -> Labels:
@@ -45,7 +46,8 @@ def wrong_labels(
     labels often gives the most common value alone, so a gain of 0 shows nothing about the labels.
 
     *Labels by definition.* A property of a record, keywords and zero-shot descriptions are read
-    from a released text as from a record. They are true whatever a model learns from them.
+    from a released text as from a record. They are true whatever a model learns from them. Dates
+    and gaps of histories are drawn from the DP counts, and the report says so.
 
     *Chosen shares.* A model that learns from other shares than those of the records, or from one
     value, may gain nothing from true labels.

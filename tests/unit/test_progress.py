@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import time
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -254,12 +255,29 @@ def test_batches_are_one_step_and_their_own_steps_move_it_on(
     """A corpus of a million records showed the progress of 62 batches, each from 0%."""
     batches = [range(500)] * 4
     for batch in over_batches(batches, 2000, what="embeddings", unit="texts", private=True):
+        for _ in with_progress(range(5), 5, what="embeddings", private=True):
+            pass
         with progress(25, what="votes") as advance:  # a step with another name counts nothing
             advance(25)
         for _ in with_progress(batch, 500, what="embeddings", private=True):
             pass
     shown = [int(n) for n in re.findall(r"embeddings: (\d+)%", capsys.readouterr().err)]
     assert shown == sorted(shown) and set(shown) == set(range(0, 101, 10))
+
+
+def test_a_caller_that_fails_ends_the_step_of_its_batches(
+    capsys: pytest.CaptureFixture[str], slow: None
+) -> None:
+    with (
+        pytest.raises(KeyError) as error,
+        closing(over_batches(["ab"] * 9, 18, what="embeddings", unit="texts")) as batches,
+    ):
+        for _ in batches:
+            raise KeyError
+    assert error.tb is not None  # holds the frames of the failed loop
+    for _ in with_progress(range(50), 50, what="second"):
+        pass
+    assert "second" in capsys.readouterr().err
 
 
 def test_a_batch_that_needs_nothing_counts(capsys: pytest.CaptureFixture[str], slow: None) -> None:

@@ -290,17 +290,53 @@ def test_a_first_date_that_nothing_reads_is_drawn_from_the_counts(requests: int)
     reader = LabelReader(
         schema=schema([opened]),
         embed=lambda texts: np.ones((len(texts), 2), dtype=np.float32),
-        counts={"opened": np.array([30.0, 90.0, 5.0])},
+        counts={"opened": np.array([30.0, -9.0, 90.0])},
         examples=[f"Ticket: old {i}" for i in range(30)],
         codes=np.zeros((30, 1), dtype=np.int64),
     )
     requested = np.full((402, 1), UNREAD)
-    requested[:requests] = 0
+    requested[:requests] = 1
     labels = reader.read([f"Ticket: {i}" for i in range(402)], requested)
     dates = labels.codes[:, 0]
-    assert dates[:requests].tolist() == [0] * requests and set(dates.tolist()) == {0, 1}
-    assert 0.65 < np.mean(dates[requests:] == 1) < 0.85
-    assert labels.attributes[0].source == "record" and labels.attributes[0].requested == requests
+    assert dates[:requests].tolist() == [1] * requests
+    assert set(dates[requests:].tolist()) == {0, 2}
+    assert 0.65 < np.mean(dates[requests:] == 2) < 0.85  # dates outside all bins stay so
+    assert labels.attributes[0].source == "drawn" and labels.attributes[0].requested == requests
+
+
+def test_a_rule_changes_a_drawn_date_and_no_label_that_a_prompt_requested() -> None:
+    days = {"name": "opened", "column": "day", "values": ["2024-01-01", "2024-02-01"]}
+    rule = {"if": {"product": ["lamp"]}, "then": {"opened": ["2024-01-01"]}}
+    product = {"name": "product", "column": "product", "values": ["lamp", "chair"]}
+    ruled = schema_of(
+        {
+            "subject": "letters", "text": {"history": DECLARED}, "attributes": [product, days],
+            "rules": [rule],
+        },
+        source="the schema",
+    )  # fmt: skip
+    counts = {"opened": np.array([100.0, 100.0, 0.0]), "product": np.array([200.0, 0.0, 0.0])}
+    reader = LabelReader(
+        schema=ruled,
+        embed=lambda texts: np.ones((len(texts), 2), dtype=np.float32),
+        counts=counts,
+    )
+    requested = np.full((200, 2), UNREAD)
+    requested[:, 0] = 0
+    labels = reader.read([f"Ticket: {i}" for i in range(200)], requested)
+    assert (labels.codes == 0).all()
+
+
+def test_the_first_date_is_read_like_the_requested_ones_without_counts() -> None:
+    opened = {"name": "opened", "column": "day", "values": ["2024-01-01", "2024-02-01"]}
+    reader = LabelReader(
+        schema=schema([opened]),
+        embed=lambda texts: np.ones((len(texts), 2), dtype=np.float32),
+    )
+    requested = np.full((40, 1), UNREAD)
+    requested[:10] = 1
+    labels = reader.read([f"Ticket: {i}" for i in range(40)], requested)
+    assert (labels.codes >= 0).all() and labels.attributes[0].source == "request"
 
 
 def test_the_number_of_records_in_a_release_is_that_of_the_text() -> None:
