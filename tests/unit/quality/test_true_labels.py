@@ -67,7 +67,9 @@ def test_only_labels_that_are_certainly_worthless_are_wrong(
 
 
 @pytest.mark.parametrize("source", get_args(LabelSource))
-def test_values_that_are_read_as_from_a_record_or_drawn_are_never_wrong(source: LabelSource) -> None:
+def test_values_that_are_read_as_from_a_record_or_drawn_are_never_wrong(
+    source: LabelSource,
+) -> None:
     found = wrong_labels([replace(READ, source=source)], measured(3400, 300, 120, 180))
     assert bool(found) == (source not in {"record", "keywords", "zero_shot", "drawn"})
 
