@@ -342,19 +342,19 @@ class LabelReader:
         asked = int((_requested_codes(requested, attribute) >= 0).sum())
         if self._draws(attribute):
             codes, is_open = self._drawn(attribute, texts, requested)
-            found = ReadAttribute(name=attribute.name, source="drawn", requested=asked)
-            return codes, Reading(is_open=is_open, is_drawn=True), found
+            drawn = ReadAttribute(name=attribute.name, source="drawn", requested=asked)
+            return codes, Reading(is_open=is_open, is_drawn=True), drawn
         codes, is_open = requested.copy(), requested == UNREAD
         if asked and is_open.any():
             of_texts = vectors(attribute.read_from)
             codes[is_open] = self._like_requested(requested, attribute, of_texts)
-        found = ReadAttribute(
+        unread = ReadAttribute(
             name=attribute.name,
             source="request" if asked else "nothing",
             requested=asked,
             examples=self._example_count(column, attribute),
         )
-        return codes, Reading(is_open=is_open), found
+        return codes, Reading(is_open=is_open), unread
 
     def _draws(self, attribute: Attribute) -> bool:
         has_counts = self._counts(attribute) is not None

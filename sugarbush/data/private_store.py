@@ -309,8 +309,9 @@ class PrivateStore(PrivateCorpus):
         file = _VectorFile(self.folder("embeddings"))
         frames = self._batches(split, ["text"])
         rows = _count_rows(require(self.prepared_file(split), left_by="prepare"))
-        shown = over_batches(frames, rows, what=EMBEDDINGS, unit="texts", private=True)
-        with closing(shown) as batches:
+        with closing(
+            over_batches(frames, rows, what=EMBEDDINGS, unit="texts", private=True)
+        ) as batches:
             locations = tuple(file.add(encode(tuple(frame["text"]))) for frame in batches)
         sizes = tuple(shape[0] for _, shape in locations)
         return Private(Shards(shards=locations, sizes=sizes, read=file.read, map_shards=map_shards))
@@ -547,7 +548,7 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
 def _count_rows(path: Path) -> int:
     import pyarrow.parquet as pq
 
-    return sum(pq.read_metadata(own).num_rows for own in _files(path))
+    return sum(pq.read_metadata(file).num_rows for file in _files(path))
 
 
 def _files(path: Path) -> list[Path]:

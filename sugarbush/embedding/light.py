@@ -49,7 +49,7 @@ class Light(nn.Module):
         self.register_buffer("start", own["cb"])
         self.register_buffer("window", own["dw"])
         self.first, self.second = _Block(own, "1"), _Block(own, "2")
-        self.weigh = linear(own, "gc")
+        self.group_weights = linear(own, "gc")
         self.norm = layer_norm(own, "ln")
         self.direct, self.hidden, self.out = (linear(own, name) for name in ("skip", "h", "o"))
 
@@ -67,7 +67,7 @@ class Light(nn.Module):
         normed = self.second.norm(states)
         states = self.second(states, self._mixed(normed), normed.mean(dim=1))
         parts.append(states.mean(dim=1))
-        parts.append(_weighted(states, self.weigh(states)))
+        parts.append(_weighted(states, self.group_weights(states)))
         own = functional.embedding(ids, self.alone)
         parts.append(_weighted(own[:, :, :-GROUPS], own[:, :, -GROUPS:]))
         joined = self.norm(torch.cat(parts, dim=1))

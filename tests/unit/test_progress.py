@@ -252,7 +252,7 @@ def test_a_step_inside_a_step_shows_nothing(capsys: pytest.CaptureFixture[str], 
 def test_batches_are_one_step_and_their_own_steps_move_it_on(
     capsys: pytest.CaptureFixture[str], slow: None
 ) -> None:
-    """A corpus of a million records showed the progress of 62 batches, each from 0%."""
+    """A corpus of a million records showed the progress of 52 batches, each from 0%."""
     batches = [range(500)] * 4
     for batch in over_batches(batches, 2000, what="embeddings", unit="texts", private=True):
         for _ in with_progress(range(5), 5, what="embeddings", private=True):

@@ -130,7 +130,7 @@ class Shape(ABC):
 
     @property
     def drawn_columns(self) -> frozenset[str]:
-        """The columns whose values a release draws if no reader reads them from a text."""
+        """The columns with values that a release draws if no reader reads them from a text."""
         return frozenset()
 
     @property
